@@ -39,10 +39,11 @@ ROWS = None  # measure only those that begin so; None: all
 import json
 
 import pandas as pd
+import plotly.express as px
 
 from retrofit_app.figures import LIGHT
-from retrofit_app.figures.frontier import frontier
 from retrofit_app.figures.parts import parts
+from retrofit_app.figures.picture import Picture
 from retrofit_app.runs.paper import RECORDS
 from retrofit_core.experiments import table
 from retrofit_core.experiments.beyond import CLOSER, FUSED, INSIDE, TRAINED
@@ -94,14 +95,46 @@ parts(blocks, CLOSER, LIGHT, farthest=(-20, 20))
 # %% [markdown]
 # ## The next image and the next minute
 #
-# **How to read it.** A line is a method from few images to many, a larger mark has more of them; filled marks have images of all
+# **How to read it.** A line is a method from few images to many; filled marks have images of all
 # parents, open ones of parent 0 alone. To the right costs time, upwards is more accurate: whoever has a minute takes the
 # highest mark left of 60. One fusion each, with the seconds of one thread; those of the scores count. The centred ensemble is
 # that of parents whose mean logits are subtracted. `python benchmarks/frontier.py` measures.
 
 # %%
 record = json.loads(RECORDS.with_name("frontier.json").read_text())
-frontier(record, LIGHT)
+keys = ["network", "way", "of", "samples"]
+frame = (
+    pd.DataFrame(record["rows"])
+    .query("not augmented")
+    .groupby(keys, sort=False)[["seconds", "accuracy"]]
+    .mean()
+    .reset_index()
+)
+figure = px.line(
+    frame.sort_values("samples"), x="seconds", y="accuracy", color="way", line_dash="of", symbol="of", facet_col="network",
+    hover_data=["samples"], markers=True, log_x=True, template="plotly_white",
+    symbol_map={"all parents": "circle", "parent 0": "circle-open"}, line_dash_map={"all parents": "solid", "parent 0": "dot"},
+)  # fmt: skip
+figure.for_each_annotation(lambda note: note.update(text=note.text.removeprefix("network=")))
+for number, network in enumerate(dict.fromkeys(frame["network"]), 1):
+    for name, accuracy in record["references"][network].items():
+        if name != "test images":
+            figure.add_hline(accuracy, annotation_text=name, line_dash="dot", line_width=1, row=1, col=number)
+figure.update_yaxes(matches=None, showticklabels=True)
+figure.update_layout(
+    height=560, margin={"t": 40, "b": 190, "l": 50, "r": 20}, legend={"orientation": "h", "y": -0.18, "title": ""}
+)
+top = frame.loc[frame.groupby("network", sort=False)["accuracy"].idxmax()]
+found = [
+    f"{row.network}: {row.way} with {row.samples:,} images of {row.of}, {row.accuracy:.1f} %"
+    for row in top.itertuples()
+]
+Picture(
+    figure,
+    "Lines of accuracy over the seconds of a fusion",
+    f"{'; '.join(found)}.",
+    title="Accuracy for the next image and the next minute",
+)
 
 # %% [markdown]
 # With 400 images; the copies of the last column are moved by up to four pixels (digits: one):

@@ -109,20 +109,14 @@ def without_projection(batch_first=True):
     return Code(code, encoder=encoder, head=nn.Linear(WIDTH, CLASSES))
 
 
-def raw_skip(channels_first):
-    """A skip from the pixels themselves, around a convolution or around linear layers over channels."""
+def raw_skip():
+    """A skip from the pixels themselves around linear layers over channels."""
 
     def code(net, x):
-        if channels_first:
-            return net.head((x + net.second(net.first(x).relu())).relu().mean((2, 3)))
         x = x.permute(0, 2, 3, 1)
         return net.head((x + net.second(net.first(x).relu())).relu().mean((1, 2)))
 
-    if channels_first:
-        layers = {"first": nn.Conv2d(3, 6, 3, padding=1), "second": nn.Conv2d(6, 3, 3, padding=1)}
-    else:
-        layers = {"first": nn.Linear(3, 6), "second": nn.Linear(6, 3)}
-    return Code(code, head=nn.Linear(3, CLASSES), **layers)
+    return Code(code, first=nn.Linear(3, 6), second=nn.Linear(6, 3), head=nn.Linear(3, CLASSES))
 
 
 def reader(kind):
@@ -585,11 +579,7 @@ STRUCTURED = {
     "sides": (sides, two(8), [0] * 5 + [1] * 3),
     "GroupNorm": (lambda net, x: net.c(net.n(net.a(x)).relu()), two() | {"n": nn.GroupNorm(2, 8)}, HALVES),
     "group_norm": (lambda net, x: net.c(F.group_norm(net.a(x), 2).relu()), two(), HALVES),
-    "softmax of parts": (
-        lambda net, x: net.c(net.a(x).unflatten(1, (2, 4)).softmax(2).flatten(1)),
-        two(),
-        HALVES,
-    ),
+    "softmax of parts": (lambda net, x: net.c(net.a(x).unflatten(1, (2, 4)).softmax(2).flatten(1)), two(), HALVES),
     "pairs": (lambda net, x: net.c(net.a(x).unflatten(1, (4, 2)).amax(2)), two(4), [0, 0, 1, 1, 2, 2, 3, 3]),
     "constant": (lambda net, x: net.c((net.a(x) + torch.arange(8) / 4).relu()), two(), list(range(8))),
 }
@@ -1113,8 +1103,7 @@ FAMILIES = {
     "TransformerEncoder on the input itself": (without_projection, (TOKENS, WIDTH)),
     "TransformerEncoder on the input itself, as many tokens as features": (without_projection, (WIDTH, WIDTH)),
     "TransformerEncoder on the input itself, samples second": (lambda: without_projection(False), (TOKENS, WIDTH)),
-    "a skip from the pixels": (lambda: raw_skip(channels_first=True), IMAGES),
-    "a skip from the pixels, channels last": (lambda: raw_skip(channels_first=False), IMAGES),
+    "a skip from the pixels, channels last": (raw_skip, IMAGES),
     "a mask of keys": (lambda: reader("boolean keys"), None),
     "a mask of keys, added": (lambda: reader("added keys"), None),
     "a mask of pairs": (lambda: reader("boolean pairs"), None),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torchvision
 from torch import Tensor, nn
 
 from retrofit_core.data import load
@@ -246,3 +247,20 @@ def digits_parents(folder: Path, **spec: Any) -> dict[str, Any]:
         save_model(build({"architecture": "cnn", "widths": [4, 6, 6], **spec}, seed=k), file)
     write_splits(folder / "splits.json", sharded(labels, 2), labels, model_files=files, split="sharded")
     return {"models": tuple(map(str, files)), "splits": str(folder / "splits.json")}
+
+
+def small_torchvision_vgg(batch_norm: bool) -> nn.Module:
+    """torchvision's class and forward with its layers made small."""
+    with torch.device("meta"):  # its own classifier has 120 million weights
+        model = torchvision.models.VGG(nn.Identity(), num_classes=4, init_weights=False)
+    model.features = torchvision.models.vgg.make_layers([4, "M", 5, "M", 6, 6, "M"], batch_norm=batch_norm)
+    model.classifier = nn.Sequential(
+        nn.Linear(6 * 49, 12),
+        nn.ReLU(True),
+        nn.Dropout(),
+        nn.Linear(12, 8),
+        nn.ReLU(True),
+        nn.Dropout(),
+        nn.Linear(8, 4),
+    )
+    return initialised(model, 0).float()

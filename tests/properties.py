@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from retrofit_core.baselines.repair import mapped_goals, rescale
 from retrofit_core.fusion.grouping import Grouping
-from retrofit_core.fusion.results import LevelReport
 from retrofit_core.networks.levels import Level, compose
 from retrofit_core.networks.symmetry import neuron_groups, tensors
 
@@ -34,13 +33,6 @@ def assert_same_tensors(actual: nn.Module, expected: nn.Module, tolerance: float
     for name, tensor in tensors(expected).items():
         assert tolerance or torch.equal(tensors(actual)[name], tensor), name
         assert_close(tensors(actual)[name], tensor, tolerance)
-
-
-def order_of_second(level: LevelReport) -> Tensor:
-    """The neurons of parent 1 in the order of those of parent 0 with which they were paired."""
-    first, second = level.labels.split(level.width)
-    assert torch.equal(first, torch.arange(len(first)))  # groups are numbered like the neurons of parent 0
-    return second.argsort()
 
 
 def assert_reproduces(model: nn.Module, levels: Sequence[Level], x: Tensor, *, exact: bool = True) -> None:

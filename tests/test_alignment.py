@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from retrofit_core import METHODS, FusionResult, permuted
+from retrofit_core import METHODS, permuted
 from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.marks import each_case, spread
 from tests.networks import mlp, normal
@@ -135,17 +135,6 @@ def test_neurons_that_stay_apart_have_places_of_their_own():
     assert not second[[k for k in range(5) if k not in group.labels[1].tolist()]].any() and not first[5:].any()
 
 
-def test_files_hold_the_labels(tmp_path):
-    parents, x = pair("mlp")
-    result = METHODS["Git-Re-Basin"](parents, x, device="cpu")
-    result.save(tmp_path)
-    again = FusionResult.load(tmp_path, mlp())
-    assert again.alignment is None
-    for level, group in zip(again.levels, result.alignment.groups, strict=True):
-        assert (level.name, level.labels.tolist()) == (group.name, torch.cat(group.labels).tolist())
-    assert METHODS["KF-Linear"](parents, x, device="cpu").alignment is None
-
-
 @each_case("name", ARCHITECTURES)
 def test_a_permuted_network_computes_the_same_with_other_neurons(name):
     make, shape = NETWORKS[name]
@@ -156,19 +145,3 @@ def test_a_permuted_network_computes_the_same_with_other_neurons(name):
     names = [key for key in tensors(network) if not torch.equal(tensors(copied)[key], tensors(network)[key])]
     assert names and all(torch.equal(tensors(copied)[key], tensors(same)[key]) for key in tensors(network))
     assert any(not torch.equal(tensors(copied)[key], tensors(other)[key]) for key in tensors(network))
-
-
-def test_the_line_to_a_network_in_the_others_order_is_flat():
-    """As docs/own_networks.md draws it: the mean with B in A's order computes what A computes, the mean with B does not."""
-    A, x = mlp((6, 20, 20, 4)), normal(60, 6)
-    B = permuted(A, x, seed=1)
-    ordered = METHODS["Git-Re-Basin"]([A, B], x).alignment.parent(1)
-    for share in (0.25, 0.5, 0.75):
-        halfway = [METHODS["FedAvg"]([A, other], sample_counts=[1 - share, share]).model for other in (ordered, B)]
-        assert_same_function(halfway[0], A, x, 1e-9)
-        assert (halfway[1](x) - A(x)).norm() > 0.2 * A(x).norm()
-
-
-def test_networks_that_cannot_be_followed_are_not_permuted():
-    with pytest.raises(ValueError, match="does not run on"):
-        permuted(mlp((6, 8, 4)), normal(20, 5))

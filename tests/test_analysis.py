@@ -11,7 +11,6 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from retrofit_core.data.images import Images, in_memory
-from retrofit_core.fusion.grouping import KMeans
 from retrofit_core.fusion.results import FusionResult
 from retrofit_core.fusion.task import Task
 from retrofit_core.inspection.analysis import SEEDS, Analysis, analyse
@@ -21,16 +20,13 @@ from retrofit_core.inspection.analysis.groups import agreement, renumbered
 from retrofit_core.inspection.analysis.plane import at
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import compose, rows
-from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.system.runtime import Runtime
-from retrofit_core.training.evaluation import ensemble, evaluate
 from tests import reference
 from tests.flat import fuse
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, VGG_SHAPE, VIT, batchnorm_cnn, cnn, labels, mlp, normal, permuted, residual
+from tests.networks import CNN_SHAPE, VGG_SHAPE, VIT, batchnorm_cnn, cnn, labels, mlp, normal, residual
 from tests.properties import as_groups, assert_close, untouched
 
-CPU = torch.device("cpu")
 EVERY = ("uniform", "conductance", "deeplift")
 VGG = {"architecture": "vgg", "plan": [4, "M", 6, "M"], "channels": 3, "size": 8, "classes": 3}
 
@@ -150,28 +146,6 @@ def test_stopping_between_levels_runs_the_parents_own_layers_on_their_representa
         assert accuracy == pytest.approx(100 * (mean.argmax(1) == truth).double().mean().item())
 
 
-def test_many_test_images_are_thinned_evenly_over_the_classes():
-    case = Case("mlp", importance="uniform")
-    case.test = images((1, 2, 3), count=1500)
-    asked = []
-    case.test = dataclasses.replace(
-        case.test, read=lambda rows, read=case.test.read: (asked.append(rows), read(rows))[1]
-    )
-    analysis = case.analysed()
-    assert analysis.samples == 1000
-    used = torch.cat(asked).unique()
-    assert len(used) == 1000
-    counts = torch.bincount(case.test.labels[used])
-    assert counts.max() - counts.min() <= 1
-    assert analysis.accuracy[0] == evaluate(ensemble(case.parents), case.test, rows=used)["accuracy"]
-
-
-def test_without_test_images_there_is_no_accuracy():
-    analysis = Case("mlp").analysed(test=None)
-    assert analysis.accuracy == [] and analysis.samples == 0
-    assert "test images" in analysis.missing["accuracy"]
-
-
 # --- scores and groupings --------------------------------------------------------------------------------------------
 
 
@@ -215,21 +189,6 @@ def test_at_a_head_of_other_targets_all_scores_are_what_weighs_them():
     assert not torch.equal(analysis.levels[0].scores["uniform"], analysis.levels[0].scores["deeplift"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("used", ["uniform", "deeplift"])
-def test_where_the_head_alone_is_scored_other_levels_weigh_neurons_alike(used):
-    """As a run with that score and `scored="head"` weighs them: by each parent's mean."""
-    case = Case("mlp", scored="head", importance=used)
-    analysis = case.analysed(test=None)
-    assert retrofit_of(case.result.config).scored == "head"
-    for score in ("uniform", "conductance", "deeplift"):
-        reports = case.fused(importance=score).levels
-        for level, report in zip(analysis.levels, reports, strict=True):
-            assert_close(level.scores[score], report.scores, 1e-12)
-        for scores, report in zip((level.scores[score] for level in analysis.levels[:-1]), reports, strict=False):
-            assert all(part.min() == part.max() for part in scores.split(report.widths))
-
-
 def same(left, right) -> bool:
     return adjusted_rand_score(left.numpy(), right.numpy()) == 1
 
@@ -256,18 +215,6 @@ def test_other_rows_are_what_runs_with_that_score_and_seed_make_of_the_first_lev
         assert len(label_rows) == SEEDS
         for seed in (0, 1, SEEDS - 1):
             assert same(label_rows[seed], case.fused(importance=importance, seed=seed).levels[0].labels)
-
-
-@pytest.mark.slow
-def test_groupings_without_randomness_have_one_row_and_agree_with_themselves(cases):
-    for name, levels in (("mlp", range(3)), ("cnn", [2])):  # hungarian; any grouping at the head
-        for index in levels:
-            level = cases(name)[1].levels[index]
-            assert {label_rows.shape for label_rows in level.labels.values()} == {
-                cases(name)[0].result.levels[index].labels[None].shape
-            }
-            assert all(row["mean"] == 1.0 for row in level.agreement if row["first"] == row["second"])
-    assert all(row["least"] == 1.0 for row in cases("cnn")[1].levels[-1].agreement)  # the head: class with class
 
 
 def test_agreement_is_the_adjusted_rand_index_over_all_pairs_of_seeds(cases):
@@ -346,24 +293,6 @@ def test_targets_and_outputs_are_rows_of_the_level(name, cases):
 
 
 @pytest.mark.slow
-@each_case("name", CASES)
-def test_the_loss_at_the_fitted_weights_is_the_reported_one(name, cases):
-    case, analysis = cases(name)
-    shown = 0
-    for level, report, fused in zip(analysis.levels, case.result.levels, case.plan().fused, strict=True):
-        if fused.affine is None:
-            assert "not affine" in level.plane["why"]
-            continue
-        shown += 1
-        expected = report.approximation_error / report.energy
-        assert level.plane["quadratic"][0] == pytest.approx(expected, rel=1e-3, abs=1e-6)
-        assert level.plane["marks"][0] == {"name": "fused", "x": 0.0, "y": 0.0, "loss": level.plane["quadratic"][0]}
-        for mark in level.plane["marks"]:
-            assert mark["loss"] == at(level.plane["quadratic"], mark["x"], mark["y"])
-    assert shown or "vit" in name  # whose head normalises first
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "cnn", "cnn, gradient", "mlp, three parents of other widths"])
 def test_the_loss_on_the_plane_is_the_loss_of_those_weights_on_the_rows(name, cases):
     """Parents' weights mapped in loops, directions orthonormalised by QR, losses summed over rows."""
@@ -412,19 +341,6 @@ def test_with_one_parent_the_second_axis_is_the_steepest_way_down(cases):
         assert gy + hxy * plane["marks"][1]["x"] < 0  # downwards along y, from the parent
 
 
-@pytest.mark.slow
-def test_twins_whose_weights_coincide_still_have_a_plane_or_a_reason():
-    parent = mlp((6, 8, 7, 3))
-    case = Case("mlp", importance="uniform")
-    case.parents = [nn.Sequential(nn.Flatten(), *twin).float().eval() for twin in (parent, permuted(parent))]
-    case.result = case.fused()
-    for level in case.analysed(test=None).levels:
-        assert "why" in level.plane or len(level.plane["axes"]) == 2
-    case.result = case.fused(ridge=0.0)  # now the fitted weights are the parents', up to rounding
-    for level in case.analysed(test=None).levels:
-        assert np.isfinite(level.plane.get("quadratic", [0.0])).all()
-
-
 # --- as a whole ------------------------------------------------------------------------------------------------------
 
 
@@ -454,26 +370,6 @@ def test_a_small_budget_gives_the_same(cases):
 
 
 @pytest.mark.slow
-def test_tells_where_it_stands_and_stops_between_steps(cases):
-    case, _ = cases("cnn")
-    events = []
-    case.analysed(monitor=Monitor(events.append))
-    assert {event["kind"] for event in events} <= {"phase", "step"}  # no "level": that is progress of the fusion
-    assert all(event["name"].startswith("analysis: ") for event in events)
-    phases = list(dict.fromkeys(event["name"] for event in events if event["kind"] == "phase"))
-    assert phases == ["analysis: uniform", "analysis: deeplift", "analysis: levels", "analysis: accuracy by level"]
-    for phase in phases[1:]:
-        assert _last_before_cancelling(case, phase) == phase
-
-
-def _last_before_cancelling(case, phase) -> str:
-    seen = []
-    with pytest.raises(Cancelled):
-        case.analysed(monitor=Monitor(lambda event: seen.append(event["name"]), lambda: phase in seen))
-    return seen[-1]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["parents", "data", "cut"])
 def test_what_was_not_fused_is_refused(wrong, cases):
     case, _ = cases("cnn, gradient")
@@ -483,12 +379,6 @@ def test_what_was_not_fused_is_refused(wrong, cases):
     with pytest.raises(ValueError, match="Pass the parents, data and boundaries that were fused"):
         result = dataclasses.replace(case.result, config=config)
         analyse(parents, result, (x, case.y[: len(x)]), runtime=Runtime(device="cpu"))
-
-
-def test_a_grouping_of_ones_own_is_refused():
-    case = Case("mlp", importance="uniform", grouping=lambda *a, **b: KMeans()(*a, **b))
-    with pytest.raises(ValueError, match="unknown grouping"):
-        case.analysed()
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -527,16 +417,10 @@ def test_rows_of_any_size_survive_half_precision(size, cases, tmp_path):
 
 
 BREAKS = {
-    "no facts": lambda folder: (folder / "analysis.json").unlink(),
-    "half of the facts": lambda folder: (folder / "analysis.json").write_text('{"levels": ['),
-    "other facts": lambda folder: (folder / "analysis.json").write_text('{"levels": [], "colour": 1}'),
     "more levels": lambda folder: (folder / "analysis.json").write_text(
         json.dumps((facts := json.loads((folder / "analysis.json").read_text())) | {"levels": facts["levels"] * 2})
     ),
     "no arrays": lambda folder: (folder / "analysis.npz").unlink(),
-    "half of the arrays": lambda folder: (folder / "analysis.npz").write_bytes(
-        (folder / "analysis.npz").read_bytes()[:500]
-    ),
     "pickled arrays": lambda folder: np.savez(folder / "analysis.npz", **{"0/scale": np.array([{}], dtype=object)}),
 }
 

@@ -1,6 +1,5 @@
 """Our networks: shapes, keys, specs, and recognition from bare tensors."""
 
-import copy
 import json
 
 import pytest
@@ -9,10 +8,7 @@ import torchvision
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from retrofit_core.data import load
 from retrofit_core.networks.architectures import ARCHITECTURES, PRESETS, build, fitted, input_shape, parse, recognise
-from retrofit_core.networks.checkpoints import load_model
-from retrofit_core.training import train
 from tests.marks import each_case
 from tests.networks import normal
 from tests.properties import assert_close
@@ -37,13 +33,6 @@ SPECS = [
     {"architecture": "vit", **VIT, "size": 6, "dropout": 0.0},
     {"architecture": "vit", **VIT, "patch": 4, "hidden": 32, "heads": 1, "channels": 3, "size": 8, "dropout": 0.0},
 ]
-
-
-@pytest.mark.slow
-@each_case("spec", [*SPECS, {"architecture": "cnn", "size": 6, "resize": 12}, "vgg11-half", "resnet18"])
-def test_a_network_takes_what_its_architecture_declares(spec):
-    with torch.device("meta"):
-        assert build(spec)(torch.zeros(2, *input_shape(spec))).shape[0] == 2
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -97,17 +86,6 @@ def test_a_spec_builds_runs_and_is_recognised_from_its_tensors(spec):
     assert recognise(model.state_dict()) == spec
 
 
-@each_case("spec", SPECS)
-def test_every_module_is_used_once(spec):
-    model, calls = build(spec, seed=0), []
-    for name, module in model.named_modules():
-        if not list(module.children()):
-            module.register_forward_hook(lambda *_, name=name: calls.append(name))
-    model(images_for(spec))
-    leaves = [name for name, module in model.named_modules() if not list(module.children())]
-    assert sorted(calls) == sorted(leaves)
-
-
 def test_vgg_presets_have_the_papers_sizes():
     assert parameters(on_meta("vgg11")) == 9_225_610
     assert parameters(on_meta("vgg11", size=64, classes=8)) == 9_236_872
@@ -159,35 +137,6 @@ def test_torchvisions_resnets_are_recognised_and_give_its_outputs(name):
     ours = build(recognise(state)).eval()
     ours.load_state_dict(state)
     x = normal(2, 3, 64, 64).float()
-    with torch.no_grad():
-        assert torch.equal(ours(x), usual(x))
-
-
-@pytest.mark.slow
-def test_the_small_stem_is_torchvisions_with_the_first_layers_replaced():
-    usual = torchvision_resnet("resnet18", num_classes=5)
-    usual.conv1, usual.maxpool = nn.Conv2d(1, 64, 3, padding=1, bias=False), nn.Identity()
-    ours = build(recognise(usual.state_dict())).eval()
-    ours.load_state_dict(usual.state_dict())
-    x = normal(3, 1, 8, 8).float()
-    with torch.no_grad():
-        assert torch.equal(ours(x), usual(x))
-
-
-@pytest.mark.slow
-def test_a_bare_torchvision_checkpoint_loads(tmp_path):
-    usual = torchvision_resnet("resnet18", num_classes=7)
-    torch.save(usual.state_dict(), tmp_path / "resnet18.pth")
-    ours, metadata = load_model(tmp_path / "resnet18.pth")
-    assert metadata["architecture"] == {
-        **parse("resnet18-imagenet"),
-        "bottleneck": False,
-        "width": 64,
-        "classes": 7,
-        "channels": 3,
-        "size": 224,
-    }
-    x = normal(1, 3, 32, 32).float()
     with torch.no_grad():
         assert torch.equal(ours(x), usual(x))
 
@@ -275,17 +224,6 @@ def test_the_vit_computes_the_papers_formulas(channels, patch, size):
         assert_close(model(images), expected, 1e-12)
 
 
-def test_tokens_start_with_standard_deviation_one_and_dropout_only_trains():
-    model = build({"architecture": "vit", "depth": 1, "dropout": 0.5}, seed=0)
-    assert model.cls.shape == (1, 1, 384) and model.positions.shape == (1, 65, 384)
-    assert abs(model.positions.std().item() - 1) < 0.01
-    assert abs(model.cls.std().item() - 1) < 0.1
-    x = normal(2, 3, 32, 32).float()
-    with torch.no_grad():
-        assert not torch.equal(model.train()(x), model(x))
-        assert torch.equal(model.eval()(x), model(x))
-
-
 SMALL = {
     "cnn": ({"architecture": "cnn"}, 10, 12),
     "vgg": ({"architecture": "vgg", "plan": [4, "M", 4, "M", 4, "M", 4, "M"]}, 10, 16),
@@ -315,59 +253,18 @@ def test_images_are_never_shrunk():
     assert "resize" not in model.spec and model.positions.shape[1] == 37
 
 
-@pytest.mark.slow
-@each_case("name", PRESETS)
-def test_every_preset_takes_digits(name):
-    model = on_meta(name, channels=1, size=8)
-    assert model(torch.empty(2, 1, 8, 8, device="meta")).shape == (2, 10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "spec", [parse("vit-small"), {"architecture": "resnet", "width": 8}, parse("resnet18-imagenet") | {"width": 8}]
-)
-def test_small_ones_learn_digits(spec):
-    images = load("digits", "train")
-    model = build({**spec, "channels": 1, "size": 8}, seed=0)
-    untrained = copy.deepcopy(model.state_dict())
-    history = train(model, images, epochs=6)
-    assert history[-1]["accuracy"] > 90
-    assert all((model.state_dict()[name] != tensor).any() for name, tensor in untrained.items())
-
-
-def test_seeds_leave_the_global_state_alone():
-    torch.manual_seed(3)
-    state = torch.get_rng_state()
-    first, again, other = (build({"architecture": "cnn"}, seed=seed) for seed in (1, 1, 2))
-    assert torch.equal(torch.get_rng_state(), state)
-    assert torch.equal(first.classifier.weight, again.classifier.weight)
-    assert not torch.equal(first.classifier.weight, other.classifier.weight)
-
-
 @each_case(
     ("spec", "message"),
     [
         ({"architecture": "vg"}, "unknown architecture 'vg'. Known: mlp, cnn, vgg, resnet, vit. Did you mean 'vgg'?"),
         ({}, "unknown architecture"),
         ({"architecture": "mlp"}, "needs 'sizes'. Its keywords: sizes, bias"),
-        ({"architecture": "mlp", "sizes": [4]}, "'sizes' cannot be"),
         ({"architecture": "mlp", "sizes": [4, 0]}, "'sizes' cannot be"),
-        ({"architecture": "mlp", "sizes": "4,2"}, "'sizes' cannot be 4,2"),
         ({"architecture": "mlp", "sizes": [4, 2**40]}, "'sizes' cannot be"),
-        ({"architecture": "mlp", "sizes": [2] * 2000}, "'sizes' cannot be"),
         ({"architecture": "cnn", "widths": [1, 2]}, "needs three widths"),
-        ({"architecture": "cnn", "resize": 0}, "'resize' cannot be 0"),
-        ({"architecture": "cnn", "depth": 3}, "does not know 'depth'"),
         ({"architecture": "vgg", "plan": ["M"]}, "'plan' cannot be"),
         ({"architecture": "vgg", "plan": [2] + ["M"] * 11}, "at most 10 poolings. Found 11"),
-        ({"architecture": "vgg", "batch_norm": 1}, "'batch_norm' cannot be 1"),
-        ({"architecture": "resnet", "layers": []}, "'layers' cannot be"),
-        ({"architecture": "resnet", "layers": [600, 600]}, "'layers' cannot be"),
-        ({"architecture": "resnet", "layers": [1] * 9}, "at most 8 stages. Found layers for 9"),
-        ({"architecture": "resnet", "bottleneck": "yes"}, "'bottleneck' cannot be yes"),
         ({"architecture": "vit", "hidden": 100}, "multiple of its heads. Found 100 and 12"),
-        ({"architecture": "vit", "depth": 1001}, "'depth' cannot be 1001"),
-        ({"architecture": "vit", "dropout": 1}, "'dropout' cannot be 1"),
         ({"architecture": "vit", "patch": 2**20, "hidden": 2**18, "heads": 1}, "cannot be built with these numbers"),
     ],
 )
@@ -383,29 +280,3 @@ def test_written_architectures():
         parse("{cnn")
     with pytest.raises(ValueError, match="Did you mean 'vgg11-half'"):
         parse("vgg11-halv")
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        nn.Sequential(nn.Linear(2, 2)),
-        nn.ModuleDict({"features": nn.Sequential(nn.Conv2d(1, 2, 3))}),
-        nn.ModuleDict({"features": nn.Sequential(nn.Conv2d(1, 2, 3)), "classifier": nn.Linear(3, 2)}),
-        nn.ModuleDict({"fc2": nn.Linear(3, 2)}),
-        nn.Identity(),
-    ],
-    ids=["other names", "no head", "no square", "gap", "empty"],
-)
-def test_strangers_are_not_recognised(model):
-    with pytest.raises(ValueError, match="not recognised from the keys .* name it with --arch"):
-        recognise(model.state_dict())
-
-
-def test_the_table_lists_builders_by_their_own_name():
-    assert {name: builder.__name__.lower() for name, builder in ARCHITECTURES.items()} == {
-        "mlp": "mlp",
-        "cnn": "cnn",
-        "vgg": "vgg",
-        "resnet": "resnet",
-        "vit": "vit",
-    }

@@ -8,13 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from retrofit_core.data import Images
-from retrofit_core.data.images import in_memory
-from retrofit_core.fusion.fit.heads import joint_basis, value_basis
+from retrofit_core.fusion.fit.heads import joint_basis
 from retrofit_core.fusion.network_levels import cut_into_levels
-from retrofit_core.fusion.results import load_levels, save_levels
-from retrofit_core.fusion.walk import Walk
-from retrofit_core.inspection.analysis import analyse
 from retrofit_core.inspection.analysis.accuracy import readings, stopped
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
@@ -23,9 +18,8 @@ from retrofit_core.networks.levels import compose, cut_trace, trace_classifier
 from retrofit_core.networks.spaces import with_spaces
 from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.families import network as network_of_families
-from tests.flat import Kept, fuse
 from tests.marks import each_case
-from tests.networks import VGG_SHAPE, initialised, labels, normal
+from tests.networks import VGG_SHAPE, initialised, normal
 from tests.plain import matched
 from tests.properties import assert_close, assert_same_function
 from tests.test_symmetry import NETWORKS, VIT
@@ -126,37 +120,6 @@ def test_queries_and_keys_keep_the_best_logits_of_their_rank():
     best = (U[:, :3] * S[:3]) @ V[:3]
     assert_close((q @ A_q) @ (k @ A_k).T, torch.from_numpy(best), 1e-10)
     assert_close(torch.linalg.svdvals(q @ A_q), torch.linalg.svdvals(k @ A_k), 1e-10)
-
-
-def test_values_keep_the_most_of_what_they_add_to_the_stream():
-    generator = torch.Generator().manual_seed(1)
-    c, outgoing = torch.randn(40, 6, generator=generator).double(), torch.randn(7, 6, generator=generator).double()
-    A = value_basis(c.T @ c, outgoing, 3, 3)
-    added = c @ outgoing.T
-    U, S, V = np.linalg.svd(added.numpy())
-    left = torch.linalg.lstsq(c @ A, added).solution
-    assert_close(c @ A @ left, torch.from_numpy((U[:, :3] * S[:3]) @ V[:3]), 1e-10)
-
-
-@pytest.mark.slow
-@each_case("stop", [2, 3, 9])
-@each_case("name", NAMES)
-def test_a_stopped_run_goes_on_to_the_same_weights(name, stop):
-    parents, x, journal = [network(name)[0], network(name, 2)[0]], network(name)[1], Kept()
-    whole = fuse(parents, x, device="cpu", journal=journal)
-    resumed = fuse(parents, x, device="cpu", journal=Kept(journal.finished[:stop]))
-    for key, tensor in tensors(whole.model).items():
-        assert torch.equal(tensors(resumed.model)[key], tensor), key
-
-
-@pytest.mark.slow
-def test_per_neuron_parameters_are_the_means_of_the_groups():
-    parents, (_, x) = [network("vit")[0], network("vit", 2)[0]], network("vit")
-    result = METHODS["HF-Linear"](parents, x, device="cpu")
-    first, second = result.levels[0].labels.split(12)
-    for name in ("cls", "positions", "blocks.1.norm2.weight", "blocks.0.norm1.bias", "norm.weight"):
-        mine, theirs, fused = (tensors(model)[name] for model in (*parents, result.model))
-        assert_close(fused, (mine[..., first.argsort()] + theirs[..., second.argsort()]) / 2, 1e-12)
 
 
 def one_block(seed):
@@ -285,29 +248,6 @@ def test_a_function_before_the_sum_is_seen_through():
 
 
 @pytest.mark.slow
-def test_the_analysis_knows_heads_and_streams():
-    parents, x = [network("vit")[0].float(), network("vit", 2)[0].float()], network("vit")[1].float()
-    y, pixels = labels(60, 4), (normal(50, *VGG_SHAPE) * 40 + 128).clamp(0, 255).to(torch.uint8)
-    test = Images(
-        *in_memory(pixels, labels(50, 4)), classes=tuple("abcd"), name="noise", split="test", mean=(0.5,), std=(0.2,)
-    )
-    result = METHODS["KF-Linear"](parents, (x, y), device="cpu", importance="conductance", importance_data="fusion")
-    analysis = analyse(parents, result, (x, y), test=test)
-    assert len(analysis.accuracy) == len(result.levels) + 1
-    shown = 0
-    for level, report in zip(analysis.levels, result.levels, strict=True):
-        assert (report.weights is not None) == (report.name[-2:] in (".q", ".k", ".v"))
-        if "quadratic" in level.plane:
-            shown += 1
-            assert level.plane["quadratic"][0] * report.energy == pytest.approx(report.approximation_error, rel=1e-3)
-        else:
-            assert level.plane["why"]
-    assert shown
-    queries = result.levels[1]
-    assert len(queries.grouping["heads"]) == 6 and sorted(set(queries.grouping["heads"])) == [0, 1, 2]
-
-
-@pytest.mark.slow
 def test_errors_of_heads_are_what_is_read_back_of_each_neuron():
     parents, x = [network("vit")[0], network("vit", 2)[0]], network("vit")[1]
     result = METHODS["HF-Linear"](parents, x, device="cpu")
@@ -334,17 +274,6 @@ def test_errors_of_heads_are_what_is_read_back_of_each_neuron():
 
 
 @pytest.mark.slow
-def test_reports_with_weights_are_kept(tmp_path):
-    model, x = network("vit")
-    result = METHODS["KF-Linear"]([model, network("vit", 2)[0]], x, device="cpu")
-    save_levels(result.levels, tmp_path)
-    for level, again in zip(result.levels, load_levels(tmp_path), strict=True):
-        assert (level.weights is None) == (again.weights is None)
-        if level.weights is not None and again.weights is not None:
-            assert torch.equal(level.weights, again.weights)
-
-
-@pytest.mark.slow
 def test_a_twin_that_stops_within_a_block_goes_on_with_the_parents():
     for name in NAMES:
         model, x = network(name)
@@ -366,16 +295,3 @@ def test_attentions_of_other_kinds_are_fused_neuron_by_neuron(kind, known):
     levels = levels_of(*network_of_families(f"tokens {kind}".strip()))
     assert [level.name for level in levels] == ["stem", "qkv", "out", "head"]
     assert any(level.blocks is not None for level in levels) == known
-
-
-@pytest.mark.slow
-def test_budgets_change_nothing(monkeypatch):
-    parents, x = [network("vit")[0], network("vit", 2)[0]], network("vit")[1]
-    expected = METHODS["KF-Linear"](parents, x, device="cpu").model
-    with monkeypatch.context() as patch:
-        patch.setattr(Walk, "_fits", lambda self, index: False)
-        patch.setattr("retrofit_core.fusion.fit.activated._fits", lambda step, V: False)
-        assert_same_function(METHODS["KF-Linear"](parents, x, device="cpu").model, expected, x, 1e-7)
-    with monkeypatch.context() as patch:
-        patch.setattr("retrofit_core.fusion.walk.BATCH", 7)
-        assert_same_function(METHODS["KF-Linear"](parents, x, device="cpu").model, expected, x, 1e-7)

@@ -1,18 +1,13 @@
 """Auto against plain loops: candidates called by name and measured one by one, the choice made by hand."""
 
-import copy
-import math
-
 import pytest
 import torch
 
 from retrofit_core import METHODS, build, train
 from retrofit_core.baselines import auto
-from retrofit_core.baselines.auto import worth
 from retrofit_core.data import load
 from retrofit_core.fusion.fit import Ridge
 from retrofit_core.fusion.importance import Conductance
-from retrofit_core.system.monitor import Monitor
 from tests.marks import each_case
 from tests.networks import labels, normal, seeded
 from tests.properties import assert_same_tensors, untouched
@@ -154,16 +149,6 @@ def test_a_parent_that_is_far_ahead_is_returned():
     assert shrunk.model.state_dict()["fc1.weight"].shape == (8, 64)
 
 
-@each_case("seed", range(3))
-def test_it_is_never_less_than_the_best_parent_on_the_held_out_samples(shards, seed):
-    parents, own = shards
-    result = METHODS["Auto"](parents, own[0], importance_data=own, seed=seed, device="cpu")
-    scores = result.config["candidates"]
-    chosen = result.note.removeprefix("Auto chose ").split(":")[0]
-    assert scores[chosen] == max(scores.values()) >= scores["parent 0"]
-    assert sum(name.endswith(", distilled") for name in scores) == 1
-
-
 @each_case("centre", [False, True])
 def test_the_best_fusion_is_trained_as_by_kf_linear_kd(shards, centre, monkeypatch):
     """With one candidate, the network that was trained is that of KF-Linear-KD on the samples that are fitted."""
@@ -181,16 +166,6 @@ def test_the_best_fusion_is_trained_as_by_kf_linear_kd(shards, centre, monkeypat
     chosen = result.note.removeprefix("Auto chose ").split(":")[0]
     assert f"{title}, distilled" in result.config["candidates"]
     assert_same_tensors(result.model, trained_after if chosen.endswith("distilled") else fused)
-
-
-def test_scores_are_computed_once(shards):
-    parents, own = shards
-    events = []
-    METHODS["Auto"](parents, own[0], importance_data=own, distil=False, device="cpu", monitor=Monitor(events.append))
-    phases = [event["name"] for event in events if event["kind"] == "phase"]
-    assert phases.count("KF-Linear, conductance, active, repair") == 1
-    begun = [event for event in events if event.get("name") == "conductance" and event["index"] == 0]
-    assert len(begun) == len(parents)
 
 
 def test_held_out_samples_are_balanced_and_a_share(shards):
@@ -257,38 +232,3 @@ def test_a_candidates_exception_is_noted_and_the_others_are_tried(stage, monkeyp
         )
     else:
         assert any(title.startswith("KF-Linear, uniform") for title in tried)
-
-
-def test_where_every_fusion_fails_the_best_parent_is_returned(monkeypatch):
-    parents = [build({"architecture": "mlp", "sizes": [64, 8, 10]}, seed=seed) for seed in (0, 1)]
-
-    def fails(*_):
-        raise torch.OutOfMemoryError("too large")
-
-    monkeypatch.setattr(auto.Retrofit, "run", fails)
-    result = METHODS["Auto"](parents, (normal(60, 1, 8, 8).float(), labels(60, 10)), device="cpu")
-    assert (
-        set(result.config["candidates"]) == {"parent 0", "parent 1"}
-        and "KF-Gradient, uniform" in result.config["left_out"]
-    )
-
-
-def test_labels_are_classes_of_the_parents():
-    model = build({"architecture": "mlp", "sizes": [64, 8, 10]}, seed=0)
-    x = normal(30, 1, 8, 8).float()
-    with pytest.raises(ValueError, match="the labels run from 0 to 11, and the parents have 10 classes"):
-        METHODS["Auto"]([model, copy.deepcopy(model)], (x, labels(30, 12)))
-
-
-def test_what_parents_are_worth_is_corrected_for_missing_classes():
-    nan = math.nan
-    # Five of ten classes; each parent knows its own five.
-    shards = torch.tensor([[1.0] * 5 + [nan] * 5, [0.0] * 5 + [nan] * 5])
-    assert worth(shards, 400).tolist() == pytest.approx([0.5, 0.5], abs=1e-6)
-    # All classes: nothing is corrected. A class that a few samples may miss by chance is not missing.
-    assert worth(torch.tensor([[0.9, 0.7], [0.5, 0.1]]), 400).tolist() == pytest.approx([0.8, 0.3])
-    assert worth(torch.tensor([[0.9, nan], [0.5, nan]]), 1).tolist() == pytest.approx([0.9, 0.5])
-    assert worth(torch.tensor([[0.9, nan]]), 400).tolist() == pytest.approx([0.9])
-    # One of three parents knows the two classes of four that there are.
-    three = torch.tensor([[0.8, 0.8, nan, nan], [0.2, 0.0, nan, nan], [0.0, 0.2, nan, nan]])
-    assert worth(three, 400).tolist() == pytest.approx([(0.8 + 0.1) / 2, (0.1 + 0.45) / 2, (0.1 + 0.45) / 2])

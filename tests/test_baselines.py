@@ -1,5 +1,6 @@
 """Aligning baselines: a shuffled copy is found again, transport is transport, and averages are what they should be."""
 
+import copy
 import itertools
 
 import pytest
@@ -11,22 +12,24 @@ from retrofit_core.baselines import average
 from retrofit_core.baselines.aligned import without_norms
 from retrofit_core.baselines.otfusion import transport
 from retrofit_core.baselines.rebasin import match_weights
+from retrofit_core.baselines.regmean import solution
 from retrofit_core.baselines.repair import AFFINE
 from retrofit_core.baselines.scores import group_scores
 from retrofit_core.data import load
 from retrofit_core.fusion.importance import Conductance, DeepLift, Uniform, importance_scores
 from retrofit_core.networks.checkpoints import load_model
+from retrofit_core.networks.levels.forms import unfolded
 from retrofit_core.networks.levels.kinds import BatchNorm
 from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
-from retrofit_core.runs import RunConfig, method_keywords
+from retrofit_core.runs import RunConfig, execute
 from retrofit_core.system.monitor import Monitor
-from tests.flat import averaging, ensembling
+from tests.flat import averaging, ensembling, fuse
 from tests.marks import each_case, spread
-from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, rewired, widened
+from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, residual, rewired, widened
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
 from tests.test_twins import twins
-from tests.unfixed import otfusion, rebasin
+from tests.unfixed import otfusion, rebasin, zipit
 
 ot = pytest.importorskip("ot", reason="POT is not installed")
 MODES = ("activations", "weights")
@@ -103,19 +106,6 @@ def test_what_a_fused_neuron_draws_on_sums_to_one():
     # rows that sum to n_source / n_target: 5/8 of the second parent's, and all of the first's
     uniform = otfusion([first, second], x, normalise="source").model
     assert_close(uniform[0].bias.mean(), torch.tensor((2.0 + 2.0 * 5 / 8) / 2), 1e-10)
-
-
-def test_any_target_widths_and_parents():
-    models, x = [mlp((6, 8, 7, 4)), mlp((6, 5, 9, 4), seed=2), mlp((6, 8, 7, 4), seed=3)], normal(30, 6)
-    for mode in ("activations", "weights"):
-        result = otfusion(models, x, mode=mode, target=mlp((6, 6, 10, 4), seed=5))
-        assert [level.width for level in result.levels] == [6, 10, 4]
-        assert [level.widths for level in result.levels] == [(8, 5, 8), (7, 9, 7), (4, 4, 4)]
-        assert torch.isfinite(result.model(x)).all()
-        again = otfusion(models, x, mode=mode, target=mlp((6, 6, 10, 4), seed=6))
-        assert_same_function(result.model, again.model, x, 1e-12)  # the target's own weights do not matter
-    with pytest.raises(ValueError, match="level '0': 30 fused neurons for 21 parents' neurons"):
-        otfusion(models, x, target=mlp((6, 30, 10, 4)))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -233,11 +223,6 @@ def test_refusals_come_before_any_work():
     cases = [
         (rebasin, [*models, mlp(seed=3)], {}, r"pairs exactly two parents; found 3. Use OTFusion, KF-Linear"),
         (rebasin, [mlp(), mlp((6, 5, 7, 4))], {}, r"level '0': Git Re-Basin pairs .* found widths \(8, 5\)"),
-        (rebasin, models, {"mode": "both"}, "mode is 'both'. Use activations, weights"),
-        (rebasin, models, {"similarity": "cosine"}, "similarity is 'cosine'. Use distance, unsquared, correlation"),
-        (otfusion, models, {"solver": "greedy"}, "solver is 'greedy'. Use exact, sinkhorn"),
-        (otfusion, models, {"normalise": "no"}, "normalise is 'no'. Use target, source, original"),
-        (otfusion, models, {"regularisation": "-1x"}, "regularisation is '-1x'. Use a positive number"),
         (otfusion, models, {"importance": "conductance"}, "importance .conductance. needs data"),
         (otfusion, [mlp(), mlp((6, 8, 4))], {}, "parent 1"),
         (otfusion, [], {}, "there is no parent to fuse"),
@@ -280,118 +265,22 @@ def test_what_only_a_deeper_parent_has_is_no_average_either():
             average(parents)
 
 
-def test_ensembles():
-    models, x = [mlp(), mlp(seed=2), mlp(seed=3)], normal(20, 6)
-    with torch.no_grad():
-        mean = torch.stack([model(x).softmax(1) for model in models]).mean(0)
-        assert_close(ensembling(models, x).model(x).softmax(1), mean, 1e-6)
-        assert_close(ensembling(models[::-1], x).model(x), ensembling(models, x).model(x), 1e-6)
-        assert_close(ensembling(models[:1] * 3, x, combine="logits").model(x), models[0](x), 1e-10)
-
-
 @each_case(
     ("method", "given", "message"),
     [
         ("Average", {"sample_counts": [1, 2]}, "sample_counts have no effect .* Use FedAvg, or omit them"),
         ("FedAvg", {"sample_counts": [1, 2, 3]}, "2 parents need as many weights"),
-        ("FedAvg", {"sample_counts": [1, None]}, "2 parents need as many weights, all of them numbers"),
         ("Ensemble", {"class_shares": torch.ones(2, 4)}, "class_shares have no effect .* Use Ensemble-Shares"),
-        ("Ensemble-Logits", {"class_shares": torch.ones(2, 4)}, "class_shares have no effect with combine='logits'"),
         (
             "Ensemble-Shares",
             {"class_shares": torch.ones(2, 5)},
             "class_shares are given for 5 classes, and the parents have 4",
         ),
-        ("Ensemble-Shares", {"class_shares": torch.ones(3, 4)}, "one row of class counts for each of the 2 models"),
     ],
 )
 def test_counts_and_shares_that_would_do_nothing_or_fit_nothing_are_refused(method, given, message):
     with pytest.raises(ValueError, match=message):
         METHODS[method].plan([mlp(), mlp(seed=2)], normal(20, 6), **given)
-
-
-def test_results_hold_every_setting():
-    models, x, shares = [mlp(), mlp(seed=2)], normal(20, 6), torch.tensor([[1.0, 0, 2, 3], [0, 1, 1, 1]])
-    config = METHODS["Ensemble-Shares"](models, x, class_shares=shares, device="cpu").config
-    assert config == {
-        "method": "ensemble",
-        "combine": "shares",
-        "class_shares": shares.tolist(),
-        "device": "cpu",
-    }
-    counted = METHODS["FedAvg"](models, x, sample_counts=[1, 2]).config
-    assert (counted["weighting"], counted["sample_counts"]) == ("samples", [1, 2])
-
-
-PROBED = {"Average": {}, "FedAvg": {"sample_counts": [1, 2]}, "Ensemble": {}, "RegMean": {}, "KD": {}, "LP": {}}
-
-
-@each_case("method", PROBED)
-def test_a_plan_runs_nothing_but_single_samples(method):
-    """Its events, and what goes through the parents; the cost says what will."""
-    models, x, events, sizes = [mlp(), mlp(seed=2)], normal(20, 6), [], []
-    for model in models:
-        model.register_forward_hook(lambda _, inputs, __: sizes.append(len(inputs[0])))
-    with untouched(*models):
-        plan = METHODS[method].plan(models, x, monitor=Monitor(events.append), **PROBED[method])
-    assert not events and max(sizes) <= 2
-    cost = plan.cost
-    assert cost.passes == {"RegMean": 200, "KD": 20, "LP": 20}.get(method, 0)
-    assert cost.trained == {"KD": "network", "LP": "head"}.get(method)
-
-
-def test_a_setting_that_a_method_does_not_know_is_refused():
-    assert {"toward", "ridge"} <= METHODS["KF-Linear"].keywords().keys()
-    transport = METHODS["OTFusion"]
-    assert "toward" not in transport.keywords() and {"importance", "solver", "leaves"} <= transport.keywords().keys()
-    assert "mode" not in transport.keywords() and "importance" not in METHODS["ZipIt"].keywords()
-    assert method_keywords(RunConfig(("a",), method="OTFusion", seed=3)) == {"seed": 3}
-    assert method_keywords(RunConfig(("a",), method="HF-Linear", options={"toward": "parents"})) == {
-        "toward": "parents"
-    }
-    with pytest.raises(ValueError, match="OTFusion has no setting 'toward'.*setting of HF-Linear, KF-Linear"):
-        method_keywords(RunConfig(("a",), method="OTFusion", options={"toward": "parents"}))
-
-
-def test_the_steps_of_a_score_are_keywords_of_the_method():
-    """As flat keywords, and as the value that they stand for; results name all of it."""
-    models, x, y = [mlp(), mlp(seed=2)], normal(20, 6), labels(20, 4)
-    flat = METHODS["OTFusion"](models, (x, y), importance="conductance", importance_data="fusion", steps=3)
-    value = METHODS["OTFusion"](models, (x, y), importance=Conductance("fusion", steps=3))
-    assert_same_function(flat.model, value.model, x, 0)
-    assert flat.config == value.config
-    settings = {
-        "solver": "exact",
-        "mode": "activations",
-        "importance": "conductance",
-        "steps": 3,
-        "seed": 0,
-        "samples": 20,
-    }
-    assert settings.items() <= flat.config.items()
-    with pytest.raises(ValueError, match="steps is a setting of importance='conductance', which is not chosen"):
-        METHODS["OTFusion"](models, x, steps=3)  # uniform scores take none
-
-
-@pytest.mark.parametrize("name", ["OTFusion", "Transformer-OTFusion", "Git-Re-Basin", "ZipIt", "PLeaS"])
-def test_a_plan_computes_nothing_and_says_what_the_work_would_cost(name):
-    models, x, y = [mlp().train(), mlp(seed=2)], normal(20, 6), labels(20, 4)
-    events = []
-    scoring = {"importance": "conductance", "importance_data": "fusion"} if METHODS[name].takes.importance else {}
-    with untouched(*models):
-        plan = METHODS[name].plan(models, (x, y), monitor=Monitor(events.append), **scoring)
-    assert models[0].training and not models[1].training
-    assert [event["name"] for event in events] == ["groups"]
-    cost = plan.cost
-    assert cost.passes == 20 and cost.groups == ((8, 8), (7, 7), (4, 4))
-
-
-def test_labels_that_no_class_has_are_refused_before_any_work():
-    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
-    with pytest.raises(ValueError, match="labels run from 7 to 7, and the parents have 4 classes"):
-        METHODS["OTFusion"].plan(models, (x, torch.full((20,), 7)), importance="conductance", importance_data="fusion")
-    with pytest.raises(ValueError, match="importance 'conductance' needs labels"):
-        METHODS["Git-Re-Basin"].plan(models, x, importance="conductance", importance_data="fusion")
 
 
 @pytest.mark.slow
@@ -403,23 +292,184 @@ def test_published_checkpoints_give_the_published_numbers(shared, options, wante
     assert evaluate(result.model, test)["accuracy"] == pytest.approx(wanted, abs=0.02)
 
 
+# --- what theory says of the baselines where it leaves no choice: invariances, limits, and where two ------------------
+
+
+PAIR = (mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2))
+
+# --- averages and ensembles ------------------------------------------------------------------------------------------
+
+
 @pytest.mark.slow
-def test_sinkhorn_of_published_checkpoints(shared):
-    """96.05: weights, strength 0.1 on plain distances, aligned to checkpoint 1, the last layer's rows transported too.
+@each_case("method", ["Average", "FedAvg", "OTFusion", "Git-Re-Basin", "ZipIt", "RegMean", "PLeaS", "Fisher", "SLERP"])
+def test_integer_buffers_are_not_averaged(method):
+    """BatchNorm's counter stays parent 0's, whole; its statistics do not."""
+    models, x = [batchnorm_cnn(bias=True), batchnorm_cnn(bias=True, seed=2)], normal(30, *CNN_SHAPE)
+    for model, count in zip(models, (3, 1001), strict=True):
+        for name, buffer in model.named_buffers():
+            if name.endswith("num_batches_tracked"):
+                buffer.fill_(count)
+    more = {"sample_counts": [1, 2]} if method == "FedAvg" else {}
+    fused = METHODS[method](models, (x, torch.zeros(30).long()), device="cpu", **more).model
+    counters = [buffer for name, buffer in fused.named_buffers() if name.endswith("num_batches_tracked")]
+    assert [(counter.dtype, counter.item()) for counter in counters] == [(torch.int64, 3)] * 3
+    if method in ("Average", "FedAvg"):
+        share = 1 / 3 if method == "FedAvg" else 1 / 2
+        first, second = (model[1].running_var for model in models)
+        assert_close(fused[1].running_var, share * first + (1 - share) * second, 1e-12)
 
-    So strong a Sinkhorn aligns nothing: a fused neuron draws on 382 of 400 neurons in effect, and what is left of the other
-    network is constant. It shifts all classes alike where these are blended too, and one against another where they are not.
-    """
-    models = [load_model(shared / "models" / f"mnist-mlp-otfusion-{k}.safetensors")[0] for k in (1, 0)]
-    test = load(str(shared / "data" / "mnist"), "test")
-    options = {"mode": "weights", "solver": "sinkhorn", "regularisation": 0.1}
-    matched, fixed = (otfusion(models, test.inputs(torch.arange(2)), match_classes=m, **options) for m in (True, False))
-    assert evaluate(matched.model, test)["accuracy"] == pytest.approx(96.05, abs=0.5)
-    assert evaluate(fixed.model, test)["accuracy"] == pytest.approx(90.86, abs=0.5)
+
+# --- matching --------------------------------------------------------------------------------------------------------
 
 
-def test_activations_of_published_checkpoints(shared):
-    models = [load_model(shared / "models" / f"mnist-mlp-otfusion-{k}.safetensors")[0] for k in (0, 1)]
-    test = load(str(shared / "data" / "mnist"), "test")
-    result = otfusion(models, test.inputs(torch.arange(200)))
-    assert evaluate(result.model, test)["accuracy"] == pytest.approx(96.68, abs=0.5)
+def test_soft_transport_of_a_network_onto_itself_blurs_it_the_more_the_softer():
+    model, x = mlp((6, 8, 7, 4)), normal(60, 6)
+    gaps = []
+    for strength in ("0.01x", "0.05x", "0.2x", "1x"):
+        fused = otfusion([model, model], x, solver="sinkhorn", regularisation=strength, device="cpu").model
+        gaps.append((fused(x) - model(x)).norm().item())
+    assert gaps == sorted(gaps) and gaps[0] < 1e-3 < gaps[-1]
+
+
+# --- where two methods meet ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.Identity])
+def test_first_level_of_hf_linear_is_that_of_the_aligned_averages(activation):
+    """C39: full rank, no ridge, uniform scores. OTFusion (squared) compares the same pre-activations; Git Re-Basin and
+    PLeaS look behind the activation function, which is the same only where there is none."""
+    models, x = [mlp(activation=activation, seed=seed) for seed in (0, 2)], normal(60, 6)
+    ours = METHODS["HF-Linear"](models, x, ridge=0.0, device="cpu")
+    results = {"OTFusion": otfusion(models, x, squared=True, device="cpu")}
+    if activation is nn.Identity:
+        results["Git-Re-Basin"] = rebasin(models, x, device="cpu")
+        results["PLeaS"] = METHODS["PLeaS"](models, x, ridge=0.0, device="cpu")
+    for name, theirs in results.items():
+        assert torch.equal(theirs.levels[0].labels, ours.levels[0].labels), name
+        assert_close(theirs.model[0].weight, ours.model[0].weight, 1e-8)
+        assert_close(theirs.model[0].bias, ours.model[0].bias, 1e-8)
+
+
+def test_zip_without_merges_inside_a_parent_is_a_pairing():
+    """b = 0: every fused neuron has one of each; where pairs are plain that is the matching of correlations."""
+    model, x = mlp((6, 8, 7, 4)), normal(60, 6)
+    other = copy.deepcopy(model)
+    for parameter in other.parameters():
+        parameter.data += 0.02 * normal(*parameter.shape, seed=5)
+    zipped = zipit([model, other], x, b=0.0, device="cpu")
+    matched = rebasin([model, other], x, similarity="correlation", device="cpu")
+    for ours, theirs in zip(zipped.levels, matched.levels, strict=True):
+        assert torch.equal(ours.labels, theirs.labels)
+    assert_same_function(zipped.model, matched.model, x, 1e-9)
+
+
+def test_distillation_of_logits_is_kf_with_one_level():
+    """Both start at parent 0 and want the mean of the logits; without a hidden layer both tend to least squares."""
+    models, x = list(PAIR), normal(60, 6)
+    goal = torch.stack([model(x) for model in models]).mean(0).detach()
+    start = (models[0](x).detach() - goal).square().mean().item()
+    kd = METHODS["KD"](models, x, loss="mse", start="parent0", epochs=0, device="cpu").config["curve"][0]
+    kf = METHODS["KF-Gradient"](models, x, boundaries=1, epochs=0, device="cpu").levels[0].curve[0]
+    for curve in (kd, kf):  # the shares of the samples that are held out and trained on
+        assert 0.9 * curve["loss"] + 0.1 * curve["validation"] == pytest.approx(start, rel=1e-9)
+    flat, data = [mlp((6, 4)), mlp((6, 4), seed=2)], normal(30, 6).repeat(10, 1)  # what is held out is trained on too
+    solved = METHODS["KF-Linear"](flat, data, ridge=0.0, device="cpu").model
+    options = {"epochs": 300, "patience": None, "learning_rate": 2e-2, "weight_decay": 0.0, "batch_size": 270}
+    learnt = METHODS["KD"](flat, data, loss="mse", start="parent0", device="cpu", **options).model
+    assert_same_function(learnt, solved, normal(9, 6, seed=3), 1e-2)
+
+
+# --- the four methods on real checkpoints (skipped where those are absent) --------------------------------------------
+
+
+def config(shared, name, data, **settings):
+    models = tuple(str(shared / "models" / f"{name}-{k}.safetensors") for k in (0, 1))
+    splits = str(shared / "models" / f"{name}-splits.json")
+    return RunConfig(models=models, data=str(shared / "data" / data), splits=splits, **settings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear", "KF-Gradient"])
+def test_mnist_pair_with_conductance_passes_94(shared, method):
+    run = config(shared, "mnist-mlp-noniid2", "mnist", importance="conductance", method=method, evaluate=True)
+    _, metrics = execute(run)
+    networks = metrics["networks"]
+    assert networks["parent 0"]["accuracy"] == pytest.approx(88.69, abs=0.02)
+    assert networks["parent 1"]["accuracy"] == pytest.approx(84.82, abs=0.02)
+    assert networks["ensemble"]["accuracy"] == pytest.approx(96.62, abs=0.02)
+    assert networks["average"]["accuracy"] == pytest.approx(81.57, abs=0.02)
+    assert networks["fused"]["accuracy"] >= 94.0
+
+
+# --- regMean: the closed form, its limits, and its meeting point with HF-Linear ---------------------------------------
+
+
+regmean = METHODS["RegMean"]
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.5, 0.9, 1.0])
+def test_weights_minimise_the_regression_loss(ratio):
+    """The gradient of sum_k tr (W - W_k)' a(G_k) (W - W_k) vanishes, by autograd; at ratio 1 it is least squares."""
+    xs, weights = [normal(30, 5, seed=k) for k in (1, 2)], [normal(5, 3, seed=k) for k in (3, 4)]
+    grams = [x.T @ x / len(x) for x in xs]
+    W = solution(grams, weights, ratio, 1e-14).requires_grad_()
+    loss = torch.zeros(())
+    for gram, own_weights in zip(grams, weights, strict=True):
+        scaled = gram * ratio + torch.diag(gram.diagonal()) * (1 - ratio)
+        loss = loss + torch.trace((W - own_weights).T @ scaled @ (W - own_weights))
+    (slope,) = torch.autograd.grad(loss, W)
+    assert slope.abs().max() < 1e-9
+    if ratio == 1.0:
+        stacked = torch.linalg.lstsq(torch.cat(xs), torch.cat([x @ w for x, w in zip(xs, weights, strict=True)]))
+        assert_close(W, stacked.solution, 1e-9)
+
+
+@pytest.mark.parametrize(
+    "make, shape", [(mlp, (6,)), (cnn, CNN_SHAPE), (residual, CNN_SHAPE), (batchnorm_cnn, CNN_SHAPE)]
+)
+def test_common_inputs_give_the_average_and_copies_themselves(make, shape):
+    models, x = [make(), make(seed=2)], normal(60, *shape)
+    with untouched(*models):
+        assert_same_function(regmean([models[0]] * 3, x).model, models[0], x, 1e-9)
+        fused = regmean(models, x).model
+    first, plain = affine_layers(fused)[0], affine_layers(average(models))[0]
+    assert_close(first.weight, plain.weight, 1e-10)  # the inputs of the first layer are common
+    second, plain = affine_layers(fused)[1], affine_layers(average(models))[1]
+    assert not torch.allclose(second.weight, plain.weight)
+
+
+def test_first_level_of_hf_linear_with_equal_indices():
+    """Identity matching, uniform scores and no ridge: both are the plain average there."""
+    models, x = [mlp(), mlp(seed=2)], normal(60, 6)
+    ours = fuse(models, x, grouping="same_index", ridge=0.0).model
+    assert_close(regmean(models, x, ratio=1.0).model[0].weight, ours[0].weight, 1e-9)
+
+
+@pytest.mark.parametrize("ratio", [0.9, 1.0])
+def test_each_parents_own_data_decide(ratio):
+    """Against the formula, layer by layer, on hooked inputs; and a parent's own directions stay its own."""
+    models, sets = [cnn(), cnn(seed=2)], [normal(20, *CNN_SHAPE, seed=k) * (k + 1) for k in (1, 2)]
+    result = regmean(models, sets[0], ratio=ratio, importance_data=[(x, labels(20, 3)) for x in sets])
+    assert result.config["own_data"] and result.config["samples"] == [20, 20]
+    for index in (0, 3, 7):
+        right, total = 0, 0
+        for model, x in zip(models, sets, strict=True):
+            with torch.no_grad():
+                h = unfolded(model[index], model[:index](x))
+            gram = h.T @ h / len(h)
+            gram = ratio * gram + (1 - ratio) * torch.diag(gram.diagonal())
+            total, right = total + gram, right + gram @ model[index].weight.flatten(1).T
+        expected = torch.linalg.solve(total, right).T
+        assert_close(result.model[index].weight.flatten(1), expected, 1e-6)
+        assert_close(result.model[index].bias, (models[0][index].bias + models[1][index].bias) / 2, 1e-12)
+
+
+def test_layers_inside_an_attention_module_are_averaged():
+    make, shape = NETWORKS["torchvision vit"]
+    model, x = make(), normal(6, *shape)
+    other = copy.deepcopy(model)
+    for parameter in other.parameters():
+        parameter.data += 0.1
+    result = regmean([model, other], x)
+    assert result.config["layers"] and not any("self_attention" in name for name in result.config["layers"])
+    assert_same_function(regmean([model, model], x).model, model, x, 1e-8)

@@ -8,14 +8,9 @@ from torch import nn
 
 from retrofit_core.data import Images
 from retrofit_core.data.images import in_memory
-from retrofit_core.fusion.network_levels import cut_into_levels
-from retrofit_core.fusion.walk import Walk
 from retrofit_core.inspection.analysis import analyse
-from retrofit_core.inspection.analysis.accuracy import stopped
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import compose, partition
-from retrofit_core.networks.symmetry import shuffled, tensors
-from tests.flat import Kept, fuse
 from tests.networks import CNN_SHAPE, VGG_SHAPE, initialised, labels, normal
 from tests.plain import flat, least_squares, matched, patches, projected, put
 from tests.properties import assert_close, assert_same_function, assert_same_tensors
@@ -32,7 +27,7 @@ class Blocks(nn.Module):
         self.stem = nn.Conv2d(2, width, 3, padding=1)
         self.a1, self.a2 = nn.Conv2d(width, 3, 3, padding=1), nn.Conv2d(3, width, 1)
         self.skip = nn.Conv2d(width, wide, 1, stride=2)
-        self.b1, self.b2 = nn.Conv2d(width, 6, 3, 2, padding=1), nn.Conv2d(6, wide, 3, padding=1, bias=False)
+        self.b1, self.b2 = nn.Conv2d(width, 6, 3, 2, padding=1), nn.Conv2d(6, wide, 3, padding=1)
         self.fc = nn.Linear(wide, classes)
 
     def forward(self, x):
@@ -90,7 +85,8 @@ def plainly(parents, x):
     order["b"] = matched(projected(inputs, mine["b"]), projected(inputs, theirs["b"]))
     V = least_squares(inputs, mean("b", "b"))
     fused.b2.weight.copy_(V[: -1 - h.shape[1]].T.reshape(fused.b2.weight.shape))
-    put(fused.skip, V[-1 - h.shape[1] :])
+    put(fused.skip, V[-1 - h.shape[1] :])  # the first of both has the bias
+    fused.b2.bias.zero_()
     pooled = (fused.b2(fused.b1(h).relu()) + fused.skip(h)).relu().mean((2, 3))
     put(fused.fc, least_squares(pooled, (mine["fc"] + theirs["fc"]) / 2))
     return fused, order
@@ -128,41 +124,6 @@ def test_errors_are_those_of_the_streams_after_the_sum():
     assert [level.name for level in result.levels if level.missing_error == level.missing_error] == ["a2"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("toward", ["zero", "parents"])
-def test_a_strong_ridge_towards_the_parents_gives_the_mean_of_the_mapped_weights(toward):
-    """Of a network and itself that is the network; towards zero nothing but biases is left."""
-    model = NETWORKS["resnet"][0]()
-    x = normal(40, *VGG_SHAPE)
-    fused = METHODS["HF-Linear"]([model, copy.deepcopy(model)], x, toward=toward, ridge=1e12, device="cpu").model
-    if toward == "parents":
-        assert_same_function(fused, model, x, 1e-5)
-    else:
-        assert tensors(fused)["layer1.0.conv1.weight"].abs().max() < 1e-6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"importance": "conductance", "importance_data": "fusion"}])
-def test_budgets_batches_and_forms_change_nothing(options, monkeypatch):
-    parents, data = [blocks(1), blocks(2)], (DATA, labels(60, 3))
-    expected = METHODS["KF-Linear"](parents, data, device="cpu", **options)
-
-    def same():
-        result = METHODS["KF-Linear"](parents, data, device="cpu", **options)
-        assert_same_function(result.model, expected.model, DATA, 1e-7)
-        return result
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Walk, "_fits", lambda self, index: False)
-        same()
-    with monkeypatch.context() as patch:
-        patch.setattr("retrofit_core.fusion.walk.BATCH", 7)
-        same()
-    with monkeypatch.context() as patch:
-        patch.setattr("retrofit_core.fusion.walk.dual_is_cheaper", lambda *_: True)
-        assert {level.form for level in same().levels} == {"dual"}
-
-
 def test_streams_get_one_grouping_and_the_mean_of_their_scores():
     parents = [blocks(1), blocks(2)]
     options = {"importance": "conductance", "importance_data": [(DATA, labels(60, 3))] * 2}
@@ -171,37 +132,6 @@ def test_streams_get_one_grouping_and_the_mean_of_their_scores():
     assert torch.equal(stem.labels, last.labels) and torch.equal(stem.scores, last.scores)
     assert last.grouping == {"algorithm": "stream"}
     assert stem.scores.sum() == pytest.approx(2.0)
-
-
-def test_widths_of_parents_and_target_may_differ():
-    parents = [blocks(1), blocks(2, width=6, wide=7)]
-    target = blocks(3, width=5, wide=8)
-    with pytest.raises(ValueError, match="hungarian pairs"):
-        METHODS["HF-Linear"](parents, DATA, target=target, device="cpu")
-    result = METHODS["KF-Linear"](parents, DATA, target=target, device="cpu")
-    assert [level.width for level in result.levels] == [5, 3, 5, 6, 8, 3]
-    assert result.levels[2].widths == (4, 6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stop", [1, 3, 5])
-def test_a_stopped_run_goes_on_to_the_same_weights(stop):
-    parents = [NETWORKS["resnet"][0]() for _ in range(2)]
-    parents[1] = shuffled(parents[1], normal(2, *VGG_SHAPE), torch.Generator().manual_seed(1))
-    x, journal = normal(30, *VGG_SHAPE), Kept()
-    whole = fuse(parents, x, device="cpu", journal=journal)
-    resumed = fuse(parents, x, device="cpu", journal=Kept(journal.finished[:stop]))
-    assert_same_tensors(resumed.model, whole.model)
-
-
-def test_other_fits_and_scores_say_what_they_do_not_cover():
-    parents = [blocks(1), blocks(2)]
-    with pytest.raises(ValueError, match="a gradient fit needs levels that end where one tensor is alive"):
-        fuse(parents, DATA, fit="gradient", boundaries="layers", device="cpu")
-    with pytest.raises(ValueError, match="'deeplift' is defined only at the ends of levels"):
-        METHODS["KF-Linear"](
-            parents, (DATA, labels(60, 3)), importance="deeplift", importance_data="fusion", device="cpu"
-        )
 
 
 def test_networks_whose_skips_join_other_layers_are_refused():
@@ -232,16 +162,6 @@ def test_levels_inside_of_blocks_compose_to_the_network():
                 assert_close(made, output if output.ndim == 2 else flat(output), 1e-12)
 
 
-def test_a_chain_has_the_same_levels_behind_layers_and_preactivations():
-    for name in ("mlp", "cnn", "vgg with a flatten", "vgg with BatchNorm", "BatchNorm, no bias"):
-        make, shape = NETWORKS[name]
-        model, x = make(), normal(2, *shape)
-        layers, plain = (partition(model, x, boundaries) for boundaries in ("layers", "preactivations"))
-        assert [(a.name, a.width, a.alive, a.form.paths) for a in layers] == [
-            (b.name, b.width, b.alive, b.form.paths) for b in plain
-        ]
-
-
 @pytest.fixture(scope="module")
 def analysed():
     make = of_spec(architecture="resnet", layers=[1, 1], width=4, classes=4, size=8)
@@ -264,19 +184,3 @@ def test_the_analysis_knows_levels_inside_of_blocks(analysed):
     stem, last = analysis.levels[0], analysis.levels[2]
     assert all(torch.equal(stem.labels[name], groups) for name, groups in last.labels.items())
     assert "deeplift" in analysis.missing
-
-
-@pytest.mark.slow
-def test_a_fusion_that_stops_within_a_block_goes_on_with_the_parents():
-    """Of a network and a shuffled copy each tail reads its own neurons again: every stop gives the network's outputs."""
-    model, x = NETWORKS["resnet"][0](), normal(60, *VGG_SHAPE)
-    twin = shuffled(model, x, torch.Generator().manual_seed(2))
-    result = METHODS["KF-Linear"]([model, twin], x, ridge=0.0, device="cpu")
-    device = torch.device("cpu")
-    plan = cut_into_levels([model, twin], x, target=result.model, device=device, boundaries="layers")
-    standing = {index: level.labels.split(list(level.widths)) for index, level in enumerate(result.levels)}
-    with torch.no_grad():
-        h, expected = x, model(x).softmax(1)
-        for index, level in enumerate(plan.fused[:-1]):
-            h = level.module(h)
-            assert_close(stopped(h, plan, index, standing).exp(), expected, 1e-6)

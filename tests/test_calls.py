@@ -1,16 +1,14 @@
 """Calls that cannot be meant are refused in one sentence, whichever method is called."""
 
-import re
-
-import numpy as np
 import pytest
 import torch
 
-from retrofit_core import METHODS, fuse
+from retrofit_core import METHODS
 from retrofit_core.cli import main
-from retrofit_core.system.device import in_units
+from retrofit_core.fusion.grouping.assignment import assigned
 from tests.marks import each_case
 from tests.networks import digits_parents, mlp, normal
+from tests.properties import assert_same_function
 
 X = normal(20, 6)
 
@@ -40,28 +38,6 @@ def test_the_parents_are_a_list_of_modules(name):
             METHODS[name](models, X)
 
 
-def test_fuse_itself_asks_for_a_list_too():
-    with pytest.raises(ValueError, match="not a list"):
-        fuse(mlp(), X)
-
-
-def test_arrays_are_as_good_as_tensors():
-    labels = torch.arange(20) % 4
-    outputs = [
-        METHODS["KF-Linear"](pair(), data, importance="conductance", importance_data="fusion").model(X)
-        for data in ((X, labels), (X.numpy(), labels.numpy()))
-    ]
-    assert torch.equal(*outputs)
-    assert torch.equal(METHODS["Average"](pair(), X.numpy()).model(X), METHODS["Average"](pair(), X).model(X))
-
-
-@pytest.mark.parametrize("name", ["KF-Linear", "OTFusion"])
-def test_labels_are_whole_numbers(name):
-    samples = [(X, torch.rand(20, generator=torch.Generator().manual_seed(0)))] * 2
-    with pytest.raises(ValueError, match=r"'conductance': the labels are torch.float32, but classes are whole numbers"):
-        METHODS[name](pair(), X, importance="conductance", importance_data=samples)
-
-
 def test_names_are_found_in_any_case_and_the_nearest_is_named():
     assert METHODS["kf-linear"] is METHODS["KF-Linear"]
     with pytest.raises(ValueError, match="unknown method 'KF-Lineer'. .*Did you mean 'KF-Linear'"):
@@ -69,30 +45,67 @@ def test_names_are_found_in_any_case_and_the_nearest_is_named():
     assert "KF-Lineer" not in METHODS
 
 
-def test_shares_name_their_keyword():
-    with pytest.raises(ValueError, match="Ensemble-Shares .* Pass class_shares="):
-        METHODS["Ensemble-Shares"](pair(), X)
+# --- methods that combine weights or outputs need no data -------------------------------------------------------------
 
 
-def test_bytes_have_a_fitting_unit():
-    assert [in_units(count) for count in (300, 12_345, 1_130_000_000)] == ["300 bytes", "12 kB", "1,130 MB"]
-    with pytest.raises(ValueError, match="but the budget is 1 kB") as refusal:
-        METHODS["KF-Linear"](pair(), X, memory=1000)
-    assert re.search(r"needs \d+ (bytes|kB) for its sums", str(refusal.value))
+WITHOUT = {
+    "Average": {},
+    "FedAvg": {"sample_counts": [1, 3]},
+    "SLERP": {},
+    "Task-Arithmetic": {"base": mlp(seed=5)},
+    "TIES": {"base": mlp(seed=5)},
+    "DARE": {"base": mlp(seed=5)},
+    "Ensemble": {},
+    "Ensemble-Logits": {},
+    "Ensemble-Shares": {"class_shares": [[1, 2, 3, 4], [4, 3, 2, 1]]},
+}
+
+
+def test_they_are_those_whose_result_does_not_depend_on_data():
+    assert WITHOUT.keys() == {name for name, method in METHODS.items() if not method.takes.uses_data}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_the_network_is_that_with_data(name):
+    models, x = [mlp(), mlp(seed=2)], normal(40, 6)
+    bare, given = (METHODS[name](models, *data, **WITHOUT[name]) for data in ((), (x,)))
+    assert_same_function(bare.model, given.model, x, 0)
+    assert METHODS[name].plan(models, **WITHOUT[name]).lines()[0] == "2 parents (Sequential), no data"
+    assert "data" not in METHODS[name].help().splitlines()[2]
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in WITHOUT])
+def test_others_ask_for_data(name):
+    with pytest.raises(ValueError, match=f"^{name} fuses on data. Pass a tensor"):
+        METHODS[name]([mlp(), mlp(seed=2)])
 
 
 @pytest.mark.slow
-def test_methods_without_levels_show_no_table_of_levels(tmp_path, capsys):
+def test_the_command_asks_for_no_splits(tmp_path):
     parents = digits_parents(tmp_path, widths=[4, 5, 6])
-    words = ["fuse", *parents["models"], "--splits", parents["splits"], "--samples", "40", "--device", "cpu"]
-    words += ["--out", str(tmp_path / "fused.safetensors"), "--overwrite"]
-    assert main([*words, "--method", "lp", "--epochs", "1"]) == 0
-    shown = capsys.readouterr().out
-    assert "grouping" not in shown and "uniform" not in shown and "Fused 2 parents" in shown
+    words = ["fuse", *parents["models"], "--method", "average", "--out", str(tmp_path / "average.safetensors")]
     assert main(words) == 0
-    assert "KF-Linear, uniform" in capsys.readouterr().out
 
 
-def test_integer_arrays_are_no_inputs():
-    with pytest.raises(ValueError, match="torch.uint8, not floating-point"):
-        METHODS["KF-Linear"](pair(), np.zeros((20, 6), dtype=np.uint8))
+# --- sums that overflow are refused in a sentence of ours that names the place, whichever method makes ----------------
+
+
+METHODS_WITH_SUMS = (
+    *("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient", "Same-Index-Linear", "OTFusion", "Transformer-OTFusion"),
+    *("Git-Re-Basin", "ZipIt", "PLeaS"),
+)
+
+
+@each_case("dtype, scale", [(torch.float32, 1e22), (torch.float64, 1e170)])
+@each_case("method", METHODS_WITH_SUMS)
+def test_overflowing_sums_are_refused(method, dtype, scale):
+    parents = [mlp(seed=seed).to(dtype) for seed in (0, 1)]
+    options = {"epochs": 1} if method.endswith("Gradient") else {}
+    with pytest.raises(ValueError, match="at '.*' sums over the fusion data overflow or hold NaN"):
+        METHODS[method](parents, (normal(40, 6) * scale).to(dtype), device="cpu", **options)
+
+
+def test_costs_that_are_not_finite_are_refused():
+    for wrong in (float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="costs of matching neurons overflow"):
+            assigned(torch.tensor([[0.0, wrong], [1.0, 2.0]]))

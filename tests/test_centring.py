@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS, centred
-from retrofit_core.inspection.analysis.analyse import analyse
 from tests.marks import each_case
 from tests.networks import cnn, labels, mlp, normal
 from tests.properties import assert_same_tensors
@@ -108,13 +107,3 @@ def test_centring_fuses_copies_centred_over_all_samples(method):
 
 def head_of(model):
     return [name for name, layer in model.named_modules() if isinstance(layer, nn.Linear)][-1]
-
-
-def test_the_analysis_sees_the_parents_that_were_fused():
-    parents = [mlp(), mlp(seed=2)]
-    fused = METHODS["KF-Linear"](parents, (X, Y), centre=True, device="cpu")
-    hand = [by_hand(parent, X, head_of(parent)) for parent in parents]
-    expected = METHODS["KF-Linear"](hand, (X, Y), device="cpu")
-    found, right = (analyse(models, result, X).levels[-1] for result, models in ((fused, parents), (expected, hand)))
-    torch.testing.assert_close(found.targets, right.targets, atol=1e-4, rtol=1e-4)
-    assert found.plane["quadratic"][0] == pytest.approx(right.plane["quadratic"][0], rel=1e-3)

@@ -30,16 +30,6 @@ def attention(net, x):
     return net.c(net.o(mixed).relu().mean(1))
 
 
-#: Networks whose first level's neurons are all of one kind.
-PLAIN = {
-    "reversed": (lambda net, x: net.c(net.a(x).flip(1).relu()), two()),
-    "both signs": (lambda net, x: net.c(torch.cat([(h := net.a(x)).relu(), (-h).relu()], 1)), two(16)),
-    "softmax": (lambda net, x: net.c(net.a(x).softmax(1)), two()),
-    "shuffled": (lambda net, x: net.c(F.channel_shuffle(net.a(x)[:, :, None, None], 2).flatten(1).relu()), two()),
-    "unknown": (lambda net, x: net.c(torch.special.erfcx(net.a(x))), two()),
-}
-
-
 def network(case, seed=0) -> Any:
     forward, parts, *_ = case
     return initialised(Code(forward, **parts), seed)
@@ -124,41 +114,6 @@ def test_rotated_heads_without_a_skip_are_found_again(method):
     assert_same_function(model, twin, TOKENS, 1e-10)
     result = METHODS[method]([model, twin], TOKENS, ridge=0.0, device="cpu")
     assert_same_function(result.model, model, TOKENS, 1e-7)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PLAIN)
-def test_neurons_that_are_of_one_kind_are_grouped_as_in_any_chain(name):
-    """What comes behind a first layer does not matter to its groups."""
-    case, plain = PLAIN[name], PLAIN["reversed"]
-    level = fuse([network(case, 1), network(case, 2)], FLAT, seed=3).levels[0]
-    other = fuse([network(plain, 1), network(plain, 2)], FLAT, seed=3).levels[0]
-    assert torch.equal(level.labels, other.labels)
-
-
-@pytest.mark.parametrize("method", CLOSED)
-def test_an_attention_that_is_pooled_before_a_layer_is_found_again(method):
-    parts = {name: nn.Linear(6, 8) for name in "qkv"} | {"c": nn.Linear(8, 3)}
-    case = (lambda net, x: net.c(((net.q(x) @ net.k(x).mT).softmax(-1) @ net.v(x)).mean(1)), parts)
-    model = network(case, 1)
-    twin = shuffled(model, TOKENS)
-    assert_same_function(METHODS[method]([model, twin], TOKENS, ridge=0.0, device="cpu").model, model, TOKENS, 1e-6)
-
-
-@pytest.mark.slow
-def test_what_cannot_be_known_is_refused_and_the_way_out_works():
-    parts = {"a": nn.Linear(6, 8), "b": nn.Linear(8, 7), "c": nn.Linear(7, 3)}
-    case = (lambda net, x: net.c(net.b(net.a(x).cumsum(1)).relu()), parts)
-    parents = [network(case, 1), network(case, 2)]
-    for fit in ("ridge", "gradient"):
-        with pytest.raises(
-            ValueError,
-            match=r"level 'a' cannot change places.*behind cumsum\(\)\. .*boundaries=\[names of other modules",
-        ):
-            fuse(parents, FLAT, fit=fit)
-    result = fuse(parents, FLAT, fit="gradient", boundaries=["b"])
-    assert [level.name for level in result.levels] == ["b", "c"]
-    assert len(fuse(parents, FLAT, fit="gradient", boundaries=1).levels) == 1
 
 
 def test_rows_that_are_neurons_are_refused():

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from torch import nn
 
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, read_metadata, save_model
@@ -53,16 +52,6 @@ def test_equal_networks_are_equal_files(model, path):
     assert {name: read_metadata(path)[name] for name in facts} == facts
 
 
-def test_batch_norm_round_trip(path):
-    spec = {"architecture": "vgg", "plan": [4, "M"], "size": 4, "batch_norm": True}
-    model = build(spec, seed=0)
-    model(torch.randn(8, 3, 4, 4))
-    save_model(model, path)
-    for arch in (None, spec):
-        loaded, _ = load_model(path, arch)
-        assert torch.equal(loaded(torch.ones(1, 3, 4, 4)), model.eval()(torch.ones(1, 3, 4, 4)))
-
-
 @each_case("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @each_case("suffix", ["safetensors", "pt"])
 def test_dtypes_become_float32(model, tmp_path, dtype, suffix):
@@ -76,9 +65,7 @@ def test_dtypes_become_float32(model, tmp_path, dtype, suffix):
 
 
 @pytest.mark.parametrize(
-    "arch",
-    [SPEC, json.dumps(SPEC), "mlp", lambda: build(SPEC), None],
-    ids=["spec", "json", "name", "fn", "none"],
+    "arch", [SPEC, json.dumps(SPEC), "mlp", lambda: build(SPEC), None], ids=["spec", "json", "name", "fn", "none"]
 )
 def test_the_architecture_can_be_named(model, path, arch):
     safetensors.torch.save_file(state(model), path)
@@ -106,11 +93,8 @@ def test_foreign_metadata_stays_text(model, path):
     [
         ({"fc1.weight": torch.full((3, 4), torch.nan)}, "tensor 'fc1.weight' has 12 values that are NaN"),
         ({"fc2.bias": torch.tensor([1.0, torch.inf])}, "tensor 'fc2.bias' has 1 values that are NaN or inf"),
-        ({"fc2.bias": torch.tensor([1.0, 1e300], dtype=torch.float64)}, "infinite in float32"),
-        ({"fc1.bias": torch.tensor([1, 2, 3])}, "tensor 'fc1.bias' has dtype int64"),
         ({"fc1.bias": torch.tensor([True, False, True])}, "tensor 'fc1.bias' has dtype bool"),
         ({"fc1.bias": torch.zeros(4)}, r"'fc1.bias' has shape \(4,\), wanted \(3,\)"),
-        ({"extra": torch.zeros(1)}, r"it has the unexpected key\(s\) extra"),
     ],
 )
 @each_case("suffix", ["safetensors", "pth"])
@@ -122,53 +106,14 @@ def test_unusable_tensors(model, tmp_path, changes, message, suffix):
     assert str(path) in str(caught.value)
 
 
-def test_missing_and_many_unexpected_keys(model, path):
-    tensors = state(model)
-    del tensors["fc1.bias"]
-    safetensors.torch.save_file(tensors, path)
-    with pytest.raises(ValueError, match=r"it lacks the key\(s\) fc1.bias\. Name another one with --arch"):
-        load_model(path, SPEC)
-    safetensors.torch.save_file(state(model, **{f"x{k}": torch.zeros(1) for k in range(9)}), path)
-    with pytest.raises(ValueError, match="x0, x1, x2 and 6 more"):
-        load_model(path, SPEC)
-
-
 def layout(header: bytes, body: bytes = b"") -> bytes:
     return struct.pack("<Q", len(header)) + header + body
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        *(
-            (content, "truncated, damaged, or no safetensors file")
-            for content in (
-                b"",
-                b"hello world, this is text",
-                struct.pack("<Q", 2**62) + b"{",
-                struct.pack("<Q", 500) + b"{}",
-                layout(b"[" * 100_000),
-                layout(b'{"__metadata__": {"a": 1}}'),
-                layout(b'{"a": {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]}}', b"1234"),
-                layout(b'{"a": {"dtype": "F32", "shape": [9], "data_offsets": [0, 4]}}', b"1234"),
-            )
-        ),
-        (layout(b"{}"), "not recognised from the keys"),
-    ],
-)
-def test_files_that_are_no_safetensors(path, content, message):
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=message):
+def test_a_file_without_tensors_is_not_recognised(path):
+    path.write_bytes(layout(b"{}"))
+    with pytest.raises(ValueError, match="not recognised from the keys"):
         load_model(path)
-
-
-def test_truncated_and_oversized_files(model, path):
-    save_model(model, path)
-    whole = path.read_bytes()
-    for content in (whole[:-4], whole + b"more"):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match="truncated, damaged"):
-            load_model(path)
 
 
 def test_noise_gives_an_error_of_ours_or_a_model(model, path):
@@ -219,18 +164,6 @@ def test_pickles_are_refused_and_never_run(tmp_path, model):
     assert not os.path.exists(marker)
 
 
-def test_wrapped_state_dicts(tmp_path, model):
-    path = tmp_path / "m.pth"
-    parallel = {f"module.{name}": tensor for name, tensor in state(model).items()}
-    for content in ({"state_dict": state(model), "epoch": 3}, {"model": parallel}):
-        torch.save(content, path)
-        assert torch.equal(load_model(path)[0](INPUT), model(INPUT))
-    for content in ({"epoch": 3}, [1], torch.zeros(3), {}):
-        torch.save(content, path)
-        with pytest.raises(ValueError, match="instead of a state_dict|only named tensors"):
-            load_model(path)
-
-
 def test_missing_files_and_unknown_suffixes(tmp_path):
     with pytest.raises(ValueError, match="there is no checkpoint at"):
         load_model(tmp_path / "none.safetensors")
@@ -244,12 +177,6 @@ def test_missing_files_and_unknown_suffixes(tmp_path):
         load_model(tmp_path)
 
 
-def test_what_training_with_timm_leaves_is_read(model, tmp_path):
-    torch.save({"epoch": 3, "arch": "x", "state_dict": model.state_dict()}, tmp_path / "model_best.pth.tar")
-    loaded, _ = load_model(tmp_path / "model_best.pth.tar", model.spec)
-    assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), model.parameters(), strict=True))
-
-
 def test_a_file_of_save_pretrained_whose_names_are_others_says_what_to_do(model, tmp_path):
     renamed = {f"vit.encoder.{name.replace('fc', 'dense.')}": tensor for name, tensor in model.state_dict().items()}
     torch.save(renamed, tmp_path / "model.bin")
@@ -258,21 +185,6 @@ def test_a_file_of_save_pretrained_whose_names_are_others_says_what_to_do(model,
     (tmp_path / "config.json").write_text('{"model_type": "vit", "transformers_version": "5.0"}')
     with pytest.raises(ValueError, match=r"written by save_pretrained.* from_pretrained"):
         load_model(tmp_path / "model.bin", model.spec)
-
-
-def test_a_failed_write_leaves_the_old_file(model, path, tmp_path, monkeypatch):
-    save_model(model, path)
-    before = path.read_bytes()
-    with pytest.raises(ValueError, match="cannot be written as JSON"):
-        save_model(model, path, bad=float("nan"))
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        save_model(nn.Linear(2, 2), path)
-    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 
 def test_names_that_cannot_be_written(model, tmp_path):
@@ -286,12 +198,3 @@ def test_names_that_cannot_be_written(model, tmp_path):
         save_model(model, tmp_path / "file" / "m.safetensors")
     save_model(model, tmp_path / "new" / "m.safetensors")
     assert (tmp_path / "new" / "m.safetensors").is_file()
-
-
-def test_shared_checkpoints_are_recognised(shared):
-    paths = sorted((shared / "models").glob("*.safetensors"))
-    assert len(paths) == 8
-    for path in paths:
-        spec = load_model(path)[1]["architecture"]
-        assert spec["architecture"] == ("mlp" if path.name.startswith("mnist") else "vgg")
-        assert spec["architecture"] == "mlp" or (spec["size"], spec["plan"].count("M")) == (32, 5)

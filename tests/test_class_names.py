@@ -3,22 +3,22 @@
 import dataclasses
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
 from PIL import Image
-from torch import nn
 
 from retrofit_core import runs
 from retrofit_core.cli import main
 from retrofit_core.data import load
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, save_model
-from retrofit_core.networks.classnames import bring_into_order
 from retrofit_core.runs.inputs import read_inputs
 from retrofit_core.system import notices
+from retrofit_core.training.parents import TrainConfig, train_parents
 
 NAMES = ("cat", "dog", "fox", "owl")
 SPEC = {"architecture": "cnn", "widths": [6, 6, 6], "size": 8, "channels": 3, "classes": 4}
@@ -147,57 +147,14 @@ def test_numbers_for_names_are_not_compared_but_parents_are(tmp_path, data, file
     assert torch.equal(read_inputs(turned).models[1](images), load_model(files[1])[0](images))
 
 
-class Heads(nn.Module):
-    """Two heads whose outputs are averaged, and a hidden layer as wide as they are."""
-
-    def __init__(self):
-        super().__init__()
-        self.body, self.first, self.second = nn.Linear(5, 4), nn.Linear(4, 4), nn.Linear(4, 4)
-
-    def forward(self, x):
-        h = self.body(x).relu()
-        return (self.first(h) + self.second(h)) / 2
-
-
-class Bare(nn.Module):
-    """Its outputs are a product with a raw parameter."""
-
-    def __init__(self):
-        super().__init__()
-        self.w = nn.Parameter(torch.randn(5, 4))
-
-    def forward(self, x):
-        return x @ self.w
-
-
-@pytest.mark.parametrize(
-    "make", [lambda: nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 4), nn.LogSoftmax(1)), Bare, Heads]
-)
-def test_outputs_come_into_order_or_are_refused_and_left_alone(make):
-    torch.manual_seed(0)
-    model, example = make(), torch.randn(6, 5)
-    before = model(example)
-    wanted = [NAMES[c] for c in ORDER]
-    try:
-        assert bring_into_order(model, NAMES, wanted, example, "m.pt", "data")
-        torch.testing.assert_close(model(example), before[:, ORDER])
-    except ValueError as refusal:
-        assert not isinstance(model, nn.Sequential)
-        assert "cat, dog, fox, owl" in str(refusal) and "fox, cat, owl, dog" in str(refusal)
-        assert torch.equal(model(example), before)
-
-
-def test_moved_images_and_other_rows_are_noted_before_the_work(tmp_path, data, capsys):
-    words = ["--data", str(data), "--device", "cpu"]
-    arch = json.dumps({name: value for name, value in SPEC.items() if name in ("architecture", "widths")})
-    folder = tmp_path / "p"
-    assert main(["train", *words, "--arch", arch, "--epochs", "1", "--out", str(folder), "--json"]) == 0
-    parents = tuple(str(folder / f"parent-{index}.safetensors") for index in range(2))
-    config = runs.RunConfig(
-        parents, str(data), splits=str(folder / "splits.json"), method="KF-Linear", samples=8, device="cpu"
-    )
+def test_moved_images_and_other_rows_are_noted_before_the_work(tmp_path, data):
+    arch = json.dumps({name: SPEC[name] for name in ("architecture", "widths")})
+    training = TrainConfig(data=str(data), arch=(arch,), epochs=1, device="cpu")
+    train_parents(training, tmp_path / "p")
+    splits = training.splits(tmp_path / "p")
+    config = runs.RunConfig(training.files(tmp_path / "p"), str(data), splits=splits, method="KF-Linear", samples=8)
     read_inputs(config)  # a warning would be an error
-    content = json.loads((folder / "splits.json").read_text())
+    content = json.loads(Path(splits).read_text())
     content["parts"][0]["train_rows"].pop()
     (tmp_path / "other.json").write_text(json.dumps(content))
     with pytest.warns(notices.Notice, match=r"parent-0.safetensors was trained on other rows .*--fusion-from iid"):
@@ -207,23 +164,4 @@ def test_moved_images_and_other_rows_are_noted_before_the_work(tmp_path, data, c
         notices.Notice, match=r"the training images of animals have changed since .*parent-\d.safetensors"
     ):
         read_inputs(config)
-    capsys.readouterr()
-    assert (
-        main(
-            [
-                "fuse",
-                *parents,
-                *words,
-                "--splits",
-                config.splits,
-                "--samples",
-                "8",
-                "--out",
-                str(tmp_path / "f.safetensors"),
-            ]
-        )
-        == 0
-    )
-    said = capsys.readouterr().err
-    assert said.count("Note: the training images of animals have changed") == 2
     read_inputs(dataclasses.replace(config, splits=None, fusion_from="iid"))  # the way out, without a warning

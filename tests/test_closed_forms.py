@@ -3,18 +3,13 @@
 Twins of these networks are in tests/test_twins.py.
 """
 
-import copy
-
 import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import nn
 
 from retrofit_core.fusion.moments import MomentSums, approximation_error, cross_error, solve, unavoidable_error
-from retrofit_core.fusion.network_levels import cut_into_levels
-from retrofit_core.fusion.search import alike
 from retrofit_core.fusion.targets import Targets, weighted_means
-from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import compose, partition
 from retrofit_core.networks.symmetry import shuffled, tensors
@@ -85,22 +80,6 @@ def test_a_stopped_run_goes_on_to_the_same_weights(make):
         assert_same_tensors(resumed.model, whole.model)
 
 
-def test_a_small_budget_changes_nothing():
-    parents = pair(aggregated)
-    whole, small = (METHODS["KF-Linear"](parents, DATA, device="cpu", memory=m) for m in (2**30, 60_000))
-    assert_same_function(whole.model, small.model, DATA, 1e-8)
-
-
-@each_case("make", BLOCKS)
-def test_the_analysis_knows_them(make):
-    parents, data = [parent.float() for parent in pair(make)], (DATA.float(), labels(60, 3))
-    result = METHODS["KF-Linear"](parents, data, device="cpu")
-    for level, report in zip(analyse(parents, result, data).levels, result.levels, strict=True):
-        assert torch.equal(level.labels["uniform"][0], report.labels)
-        if "quadratic" in level.plane:
-            assert level.plane["quadratic"][0] * report.energy == pytest.approx(report.approximation_error, rel=1e-3)
-
-
 @each_case(
     "parents, target, widths",
     [
@@ -130,37 +109,6 @@ def test_numbers_of_parts_may_differ():
 
 
 # --- channel by channel, part by part ------------------------------------------------------------------------------------
-
-
-def within(count, each, parts_order, generator):
-    """A random order of neurons in parts: the parts in a given order, the neurons of each in a random one; and these."""
-    orders = [torch.randperm(each, generator=generator) for _ in range(count)]
-    rows = torch.cat([each * part + order for part, order in zip(parts_order.tolist(), orders, strict=True)])
-    return rows, orders
-
-
-@torch.no_grad()
-def rewoven(model, seed):
-    """A copy that computes the same: parts in another order, and neurons within parts, besides all others."""
-    generator = torch.Generator().manual_seed(seed)
-    twin = shuffled(model, DATA, generator)
-    start = copy.deepcopy(twin)
-    parts = torch.randperm(PARTS, generator=generator)
-    inner, read = within(PARTS, READ, parts, generator)
-    outer, _ = within(PARTS, MADE, parts, generator)
-    for layer, old in ((twin.expand, start.expand),):
-        layer.weight.copy_(old.weight[inner])
-        layer.bias.copy_(old.bias[inner])
-    rows = start.middle.weight[outer]
-    for part, order in enumerate(read):
-        own = slice(part * MADE, (part + 1) * MADE)
-        twin.middle.weight[own] = rows[own][:, order]
-    twin.middle.bias.copy_(start.middle.bias[outer])
-    twin.gate.weight.copy_(start.gate.weight[outer])
-    twin.gate.bias.copy_(start.gate.bias[outer])
-    twin.squeeze.weight.copy_(start.squeeze.weight[:, outer])
-    twin.shrink.weight.copy_(start.shrink.weight[:, outer])
-    return twin
 
 
 def parts_by_hand(parents):
@@ -193,30 +141,6 @@ def test_parts_and_the_neurons_within_are_matched_as_by_hand():
         assert set(second[others].tolist()) == set(own.tolist())
     made = result.levels[2].labels.split(PARTS * MADE)[1]
     assert torch.equal(made.view(PARTS, MADE)[partner] // MADE, torch.arange(PARTS)[:, None].expand(-1, MADE))
-
-
-def test_a_large_state_counts_no_more_than_a_small_one():
-    one, other = (z.T @ z for z in (normal(9, 4), normal(9, 4, seed=1)))
-    assert_close(alike([one, other]), one / one.trace() + other / other.trace(), 1e-12)
-    assert_close(alike([1e6 * one, other]), alike([one, other]), 1e-12)
-
-
-@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
-def test_a_copy_with_its_parts_and_what_lies_in_them_in_another_order_is_found_again(method):
-    model = made(aggregated, 3)
-    twin = rewoven(model, 5)
-    assert_same_function(twin, model, DATA, 1e-10)
-    for options in ({}, {"ridge": 0.0}):
-        result = METHODS[method]([model, twin], DATA, device="cpu", **options)
-        assert all(level.grouping_error <= 1e-9 * level.energy for level in result.levels)
-    assert_same_function(result.model, model, DATA, 1e-6)
-
-
-def test_a_strong_ridge_towards_the_parents_gives_their_kernels():
-    model = made(aggregated, 3)
-    for options, tolerance in (({"toward": "parents", "ridge": 1e12}, 1e-5), ({"refit": False}, 1e-8)):
-        fused = METHODS["HF-Linear"]([model, rewoven(model, 5)], DATA, device="cpu", **options).model
-        assert_same_function(fused, model, DATA, tolerance)
 
 
 @each_case(
@@ -270,23 +194,6 @@ def test_sums_and_errors_against_loops(parts, at, n_parts):
     assert unavoidable_error(moments, scores) == pytest.approx(float(left), rel=1e-8)
     together = halves[0].finish() + halves[1].finish()
     assert_close(solve(together, 1.0).weights(targets.A), solve(moments, 1.0).weights(targets.A), 1e-12)
-
-
-@torch.no_grad()
-@each_case("make", [inverted, aggregated])
-def test_weights_reproduce_the_level(make):
-    model, boundary, found = made(make, 1), DATA[:3], []
-    for level in partition(model, boundary, "layers"):
-        if level.form.parts:
-            tensors_read, stream = level.form.read(boundary)
-            x, V = level.form.rows(tensors_read, ones=level.form.bias), level.weights()
-            each = level.width // level.form.parts
-            made_by_hand = torch.stack([x[:, k // each] @ V[:, k] for k in range(level.width)], 1)
-            made_by_hand = made_by_hand + (0 if stream is None else flat(stream))
-            assert_close(made_by_hand, flat(level.of(level.module(boundary))), 1e-12)
-            found.append((level.form.parts, level.form.channelwise))
-        boundary = level.module(boundary)
-    assert found == ([(PARTS, False)] if make is aggregated else [(6, True), (4, True)])
 
 
 @pytest.mark.slow
@@ -349,15 +256,6 @@ def test_layers_that_mix_positions_are_refused():
         METHODS["KF-Linear"]([initialised(Positions(), k) for k in range(2)], DATA, device="cpu")
 
 
-def test_channels_of_the_input_are_refused():
-    model = nn.Sequential(nn.Conv2d(2, 2, 3, groups=2), nn.ReLU(), nn.Conv2d(2, 4, 1), nn.Flatten(), nn.Linear(100, 3))
-    parents = [initialised(copy.deepcopy(model), k) for k in range(2)]
-    with pytest.raises(ValueError, match="level '0' is not affine .* on channels that no level before it makes"):
-        METHODS["KF-Linear"](parents, DATA, device="cpu")
-    cut = cut_into_levels(parents, DATA, target=None, device=torch.device("cpu"), boundaries="preactivations")
-    assert [len(level.form.layers) for level in cut.fused] == [0, 1, 1]
-
-
 def chain(*convolutions):
     return nn.Sequential(*convolutions, nn.ReLU(), nn.Flatten(), nn.Linear(100, 3))
 
@@ -401,31 +299,6 @@ def test_scales_are_folded_for_the_closed_form_alone_and_put_back_as_ones():
     assert_close(model(x), compose(levels, x), 1e-12)
 
 
-class Staying(nn.Module):
-    """Scales that must stay: one of a layer that is read elsewhere, one that is used twice, one along positions."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
-        self.last = nn.Linear(4, 3)
-        self.one, self.two = nn.Parameter(torch.rand(4)), nn.Parameter(torch.rand(4))
-        self.along = nn.Parameter(torch.rand(4, 1))
-
-    def forward(self, x):
-        a = self.a(x)
-        x = a + a * self.one
-        x = self.b(x) * self.two + x * self.two
-        x = self.c(x) * self.along
-        return self.last(x.mean(1))
-
-
-def test_other_products_stay():
-    model = initialised(Staying(), 1)
-    levels = partition(model, normal(5, 4, 4), "layers")
-    assert not any(level.folds for level in levels)
-    assert_close(compose(levels, normal(5, 4, 4)), model(normal(5, 4, 4)), 1e-12)
-
-
 def test_what_follows_the_last_layer_is_not_fitted():
     parents = pair(scaled)
     (*_, head) = partition(parents[0], DATA[:2], "layers")
@@ -437,12 +310,6 @@ def test_what_follows_the_last_layer_is_not_fitted():
     gap = (fused - (z[0] + z[1]) / 2).square().sum().item() * report.scores.sum().item() / 3
     assert report.approximation_error == pytest.approx(gap, rel=1e-6)
     assert report.rows == 60 * 49
-
-
-def test_a_last_layer_that_makes_no_classes_is_refused():
-    model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Conv2d(4, 8, 3), nn.ReLU(), nn.Flatten())
-    with pytest.raises(ValueError, match="level '2' is not affine .*'_3' comes after its affine layer"):
-        METHODS["KF-Linear"]([initialised(copy.deepcopy(model), k) for k in range(2)], DATA, device="cpu")
 
 
 # --- neurons of several kinds ---------------------------------------------------------------------------------------------

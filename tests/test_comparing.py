@@ -61,15 +61,6 @@ def test_the_numbers_are_those_of_the_networks(models, data):
     assert len(board.to_frame()) == 6 and board.samples == len(test) and board.fused
 
 
-def test_tensors_are_as_good_as_images(models, data):
-    test = load("digits", "test")
-    whole = compare(models, data[0], test, ["average"], logits=0, device="cpu")
-    plain = compare(models, data[0], (test.inputs(), test.labels), ["average"], logits=0, device="cpu")
-    assert [row["accuracy"] for row in plain.rows] == [row["accuracy"] for row in whole.rows]
-    assert [row["per_class"] for row in plain.rows] == [row["per_class"] for row in whole.rows]
-    assert plain.classes == [str(label) for label in range(10)]
-
-
 def test_methods_of_ones_own_and_reasons(models, data):
     test = load("digits", "test")
 
@@ -108,14 +99,14 @@ def share_right(outputs, labels):
 
 def test_a_metric_of_ones_own_ranks_networks_with_labels_for_each_pixel(data):
     """Against plain loops over the resampled samples."""
-    x = data[0]
+    x = data[0][:50]
     labels = (x[:, 0] > 0).long()
     labels[:, 0] = -100
     models = [Pixels(0), Pixels(1)]
     batches = DataLoader(TensorDataset(x, labels), batch_size=30)
-    board = compare(models, x, (x, labels), "average,git-re-basin", metric=share_right, device="cpu")
-    for fusion in (x, (x, labels), batches):  # masks beside the images are no inputs
-        same = compare(models, fusion, batches, "average,git-re-basin", metric=share_right, device="cpu")
+    board = compare(models, x, (x, labels), "average", metric=share_right, device="cpu")
+    for fusion in ((x, labels), batches):  # masks beside the images are no inputs
+        same = compare(models, fusion, batches, "average", metric=share_right, device="cpu")
         assert [row | {"seconds": 0} for row in board.rows] == [row | {"seconds": 0} for row in same.rows]
     with pytest.raises(ValueError, match="each token or pixel.*metric=function"):
         compare(models, x, (x, labels), "average", device="cpu")
@@ -134,20 +125,6 @@ def test_a_metric_of_ones_own_ranks_networks_with_labels_for_each_pixel(data):
     assert gap["difference"] == pytest.approx(rows[worst]["metric"] - rows[best]["metric"])
     assert gap["interval"] == pytest.approx(np.percentile(ahead, [2.5, 97.5]), abs=0.4 * ahead.std().item())
     assert "share_right" in str(board) and "acc. %" not in str(board)
-
-
-def test_the_accuracy_as_a_metric_is_the_accuracy(models, data):
-    test = load("digits", "test")
-
-    def accuracy(outputs, labels):
-        return 100 * (outputs.argmax(1) == labels).double().mean()
-
-    ours = compare(models, data, test, "average", metric=accuracy, logits=0, device="cpu").rows
-    theirs = compare(models, data, test, "average", logits=0, device="cpu").rows
-    for row, other in zip(ours, theirs, strict=True):
-        assert (row["name"], row["metric"]) == (other["name"], pytest.approx(other["accuracy"]))
-        assert row["difference"] == pytest.approx(other["difference"])
-        assert row["interval"] == pytest.approx(other["interval"], abs=1)
 
 
 def test_seeds_are_boards_of_one_seed_each(models, data):
@@ -206,22 +183,12 @@ def test_the_board_prints_as_its_table(models, data):
     ("changes", "message"),
     [
         ({"methods": "kf-lineer"}, "Did you mean 'KF-Linear'"),
-        ({"methods": "average", "width": 3}, "none of these methods has a keyword 'width'"),
-        ({"methods": "average", "names": ["A"]}, "1 names for 2 networks"),
         ({"methods": "average", "logits": None}, r"\(0, 1\) holds the logits is not known"),
-        ({"methods": "kf-linear+max_iterationz=3"}, "max_iterationz"),
-        ({"methods": [METHODS["Average"]]}, r"is not the name of a method. Give functions with names"),
-        ({"methods": {"A": "average"}}, r"methods\['A'\] is 'average', which is not a function"),
         (
             {"methods": {"A": METHODS["KF-Linear"]}, "importance": "conductance", "importance_data": []},
             "functions do not receive compare.s importance, importance_data. Give such options to each: .*lambda",
         ),
-        ({"methods": {"A": METHODS["KF-Linear"]}, "active": True}, "functions do not receive compare.s active"),
         ({"test": torch.zeros(3, 1, 8, 8)}, "have no labels"),
-        (
-            {"test": (torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 12]))},
-            "run from 0 to 12, and the networks have 10 classes",
-        ),
         *[
             (
                 {"test": (torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, mark]))},
@@ -229,7 +196,6 @@ def test_the_board_prints_as_its_table(models, data):
             )
             for mark in (-100, -1)
         ],
-        ({"seeds": 0}, "a method runs at least once"),
         ({"metric": lambda outputs, labels: float("nan")}, "of parent 0 is nan, which ranks nothing"),
     ],
 )

@@ -4,25 +4,20 @@ import csv
 import dataclasses
 import json
 import shutil
-import sys
 
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
 
 from retrofit_core.cli import main
-from retrofit_core.cli.comparing import leaderboard_table
 from retrofit_core.data import load
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import RunConfig, comparison, execute, leaderboard
 from retrofit_core.runs.answers import difference, from_bits
-from retrofit_core.runs.comparison import compare_runs, configurations, quick_first, title
-from retrofit_core.runs.execute import Measurements
-from retrofit_core.runs.leaderboard import Leaderboard, operations
+from retrofit_core.runs.comparison import compare_runs, configurations, title
+from retrofit_core.runs.leaderboard import operations
 from retrofit_core.system.monitor import Monitor
-from retrofit_core.training import evaluation
 from retrofit_core.training.evaluation import ensemble, evaluate
 from tests.marks import each_case
 from tests.networks import digits_parents, mlp
@@ -81,20 +76,6 @@ def test_a_parent_may_be_the_best_and_nobody_is_better_than_it():
     assert [(row["name"], row["difference"]) for row in rows] == [("parent 0", 0), ("Average", -50)]
     assert rows[0]["interval"] == (0, 0)
     assert from_bits(rows[0]["knows"], 4).tolist() == [True, True, True, False]
-
-
-def test_every_row_has_every_key_and_the_board_says_what_was_compared(base):
-    board = compare_runs(configurations(base, "ensemble,fedavg", "uniform"), images=20)
-    three = dataclasses.replace(base, models=(*base.models, base.models[0]), splits=None, fusion_from="iid")
-    refused = compare_runs(configurations(three, "git-re-basin", "uniform"), images=20)
-    rows = [*board.rows, *refused.rows]
-    assert all(row.keys() == leaderboard.EMPTY.keys() for row in rows)
-    assert refused.rows[-1]["accuracy"] is None and not refused.fused and board.fused
-    facts = board.to_json()
-    assert facts["parents"] == ["parent-0.safetensors", "parent-1.safetensors"]
-    names = ("splits", "fusion_samples", "importance_samples", "seed", "test_images", "samples")
-    assert [facts[name] for name in names] == ["splits.json", 60, 40, 0, 20, 20]
-    assert set(refused.to_frame().columns) >= {"difference", "low", "high", "class 0"}
 
 
 def test_all_means_every_method_and_words_choose_options(base):
@@ -156,15 +137,6 @@ def test_inference_costs_what_the_layers_cost():
 
 
 @pytest.mark.slow
-def test_finished_records_are_not_run_again(base, tmp_path, monkeypatch):
-    configs = configurations(base, "kf-linear,average", "uniform")
-    seen = []
-    first = compare_runs(configs, images=40, records=tmp_path)
-    monkeypatch.setattr(comparison, "execute", lambda *given: seen.append(given))
-    assert compare_runs(configs, images=40, records=tmp_path) == first and not seen
-
-
-@pytest.mark.slow
 def test_rows_of_other_parents_are_not_mixed_in(base, tmp_path):
     """A parent trained again in its file: the finished record beside the new rows is that of another pair."""
     base = dataclasses.replace(base, models=tuple(str(shutil.copy(model, tmp_path)) for model in base.models))
@@ -184,65 +156,6 @@ def test_rows_of_other_parents_are_not_mixed_in(base, tmp_path):
     assert len(keys) == 2 and keys < {path.name for path in (tmp_path / "records").iterdir()}
     again = compare_runs(configs, images=40, records=tmp_path / "records")
     assert again == mixed  # of the records, which know the new parents
-
-
-def test_networks_are_measured_on_the_configs_device(base, monkeypatch):
-    """A device without numbers stands for a GPU."""
-    devices = []
-
-    def noted(network, images, *, rows, **_):
-        devices.append(next(network.parameters()).device.type)
-        return torch.eye(10)[images.labels[rows]]
-
-    real = leaderboard.on_device
-    monkeypatch.setattr(leaderboard, "on_device", lambda network, _: real(network, "meta"))
-    monkeypatch.setattr(leaderboard, "scores", noted)
-    monkeypatch.setattr(leaderboard, "operations", lambda *_: 0)
-    compare_runs(configurations(base, "average", "uniform"), images=20)
-    assert devices == ["meta"] * 3
-
-
-def test_eighty_columns_wrap_long_names_and_cut_no_figure():
-    measured = {
-        "method": None,
-        "importance": None,
-        "options": None,
-        "per_class": [50.0],
-        "calibration_error": 0.25,
-        "loss": 1.5,
-        "difference": -3.0,
-        "interval": (-4.0, -2.0),
-        "seconds": 123.4,
-        "operations": 1.53e8,
-        "parameters": 9,
-        "reason": None,
-        "key": None,
-        "chose": None,
-        "per_seed": None,
-    }
-    name = "Transformer-OTFusion-Weights, conductance, repair"
-    alone = measured | {"name": "alone", "accuracy": 1.0, "interval": None}
-    board = Leaderboard([measured | {"name": name, "accuracy": 98.76}, alone], ["0"], "digits", 9)
-    console = Console(width=80)
-    with console.capture() as shown:
-        console.print(leaderboard_table(board))
-    text = shown.get()
-    assert all(figure in text for figure in ("98.76", "-4.0,-2.0", "1.50", "0.25", "123.4", "153"))
-    assert all(word in text for word in name.split()) and "…" not in text
-    assert " - " in text and "nan" not in text  # without an interval
-
-
-@pytest.mark.parametrize("records", [False, True])
-def test_an_interrupted_comparison_tells_how_it_goes_on(base, records, tmp_path, monkeypatch, capsys):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("retrofit_core.runs.comparison.compare_runs", interrupt)
-    words = ["compare", *base.models, "--splits", str(base.splits), "--methods", "average"]
-    assert main([*words, *(["--records", str(tmp_path)] if records else [])]) == 130
-    shown = capsys.readouterr().err
-    assert "--resume" not in shown and "Run the same command again" in shown
-    assert (f"finished runs in {tmp_path} are kept" in shown) == records
 
 
 @pytest.mark.slow
@@ -293,27 +206,6 @@ def test_a_comparison_takes_groupings_and_gives_options_of_a_score_to_runs_with_
         configurations(base, "kf-linear+importance=luck", "uniform")
 
 
-def test_trainings_come_last_and_fits_of_levels_before_them(base):
-    configs = configurations(base, "kf-gradient,kd,kf-linear,average,hf-linear", "uniform")
-    assert [config.method for config in quick_first(configs)] == [
-        "Average",
-        "KD",
-        "KF-Linear",
-        "HF-Linear",
-        "KF-Gradient",
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("less", ["evaluate", "analyse"])
-def test_a_record_that_measured_less_stands_for_a_run(base, tmp_path, monkeypatch, less):
-    (config,) = configurations(dataclasses.replace(base, evaluate=True, analyse=True), "kf-linear", "uniform")
-    execute(dataclasses.replace(config, **{less: False}), tmp_path / "mine")
-    monkeypatch.setattr(comparison, "execute", lambda *given: pytest.fail("it is there already"))
-    board = compare_runs([config], images=40, also=[tmp_path / "mine"])
-    assert next(row for row in board.rows if row["method"])["key"] == "mine"
-
-
 @pytest.mark.slow
 def test_finished_records_of_any_name_stand_for_runs(base, tmp_path, monkeypatch):
     (config,) = configurations(base, "average", "uniform")
@@ -349,11 +241,6 @@ def test_the_leaderboard_is_saved_after_every_row(base, tmp_path):
     assert json.loads((tmp_path / "leaderboard.json").read_text()) == json.loads(json.dumps(board.to_json()))
 
 
-def test_levels_are_analysed_where_there_are_some(base):
-    configs = configurations(dataclasses.replace(base, analyse=True), "kf-linear,average", "uniform")
-    assert [config.analyse for config in configs] == [True, False]
-
-
 def test_an_analysis_needs_records(base, capsys):
     words = ["compare", *base.models, "--splits", str(base.splits), "--methods", "average", "--analyse"]
     assert main(words) == 2 and "--records" in capsys.readouterr().err
@@ -365,22 +252,3 @@ def test_a_file_in_the_leaderboards_folder_stops_it(base, tmp_path):
     assert main(words) == 130
     assert json.loads((tmp_path / "analysing.json").read_text())["state"] == "cancelled"
     assert not (tmp_path / "cancel").exists()
-
-
-@pytest.mark.slow
-def test_networks_that_all_runs_have_are_measured_once(base, monkeypatch, tmp_path):
-    """Parents once by the leaderboard and once for all records, with the average; each fused network once."""
-    calls, scores = [], evaluation.scores
-    monkeypatch.setattr(evaluation, "scores", lambda *given, **named: calls.append(0) or scores(*given, **named))
-    monkeypatch.setattr(leaderboard, "scores", evaluation.scores)
-    monkeypatch.setattr(sys.modules[Measurements.__module__], "scores", evaluation.scores)
-    evaluated = dataclasses.replace(base, evaluate=True)
-    board = compare_runs(configurations(evaluated, "kf-linear,average,ensemble", "uniform"), records=tmp_path)
-    parents = len(base.models)
-    assert len(calls) == parents + (parents + 1) + 3
-    told = [json.loads(file.read_text())["networks"] for file in sorted(tmp_path.glob("*/metrics.json"))]
-    assert len(told) == 3
-    assert [networks.pop("fused") for networks in told] and told[0] == told[1] == told[2] != {}
-    again = compare_runs(configurations(evaluated, "kf-linear,average,ensemble", "uniform"), records=tmp_path)
-    assert len(calls) == 2 * parents + (parents + 1) + 2 * 3  # from records: weights alone
-    assert [row | {"seconds": 0} for row in again.rows] == [row | {"seconds": 0} for row in board.rows]

@@ -70,35 +70,15 @@ def test_parents_of_different_architectures_and_ensembles_of_ensembles(tmp_path)
         assert torch.equal(again.models[0](x), inner(x))
 
 
-def test_a_student_of_its_own_architecture_comes_back(tmp_path):
-    models, x = parents("vgg with BatchNorm"), normal(20, *VGG_SHAPE).float()
-    result = METHODS["KD"](models, x, target=build(SPECS["mlp"]), epochs=1, device="cpu")
-    result.save(tmp_path)
-    again = FusionResult.load(tmp_path)
-    assert again.model.spec == result.model.spec and torch.equal(again.model(x), result.model(x))
-
-
 def test_an_ensemble_can_be_a_teacher_and_a_student(tmp_path):
     """Distilling takes any networks; methods that need neurons say why they do not."""
     pair, x = parents("mlp"), normal(20, *VGG_SHAPE).float()
     save_model(ensemble(pair), tmp_path / "both.safetensors")
     both, _ = load_model(tmp_path / "both.safetensors")
-    student = METHODS["KD"]([pair[0], both], x, epochs=1, device="cpu").model
-    assert student.spec == pair[0].spec
+    assert METHODS["KD"]([pair[0], both], x, epochs=1, device="cpu").model.spec == pair[0].spec
     student = METHODS["KD"]([both, pair[0]], x, epochs=1, device="cpu").model
-    assert student.spec == both.spec and torch.isfinite(student(x)).all()
-    assert not torch.equal(student.models[0].fc1.weight, pair[0].fc1.weight)
-    for method in (
-        "KF-Linear",
-        "KF-Gradient",
-        "OTFusion",
-        "ZipIt",
-        "Git-Re-Basin",
-        "PLeaS",
-        "LP",
-        "Average",
-        "RegMean",
-    ):
+    assert student.spec == both.spec and not torch.equal(student.models[0].fc1.weight, pair[0].fc1.weight)
+    for method in ("KF-Linear", "KF-Gradient", "OTFusion", "ZipIt", "PLeaS", "LP", "Average", "RegMean"):
         with untouched(both), pytest.raises(ValueError, match=r"\w+ .*\."):
             METHODS[method]([both, pair[0]], x, device="cpu")
 
@@ -127,13 +107,7 @@ GIANT = {"architecture": "mlp", "sizes": [192, 1 << 20, 1 << 20, 4]}
     ("spec", "message"),
     [
         ({**ENSEMBLE, "members": []}, r"needs a list of members. Found \[\]"),
-        ({**ENSEMBLE, "members": "all"}, "needs a list of members. Found 'all'"),
-        ({**ENSEMBLE, "members": [None]}, "entry 0 of its members is not an architecture of this library"),
-        ({**ENSEMBLE, "members": [{"architecture": "perceptron"}]}, "unknown architecture 'perceptron'"),
         ({**ENSEMBLE, "combine": "votes"}, "an ensemble combines by softmax, logits, shares, .* Found 'votes'"),
-        ({**ENSEMBLE, "combine": ["softmax"]}, "an ensemble combines by"),
-        ({**ENSEMBLE, "combine": "shares"}, "an ensemble combines by"),
-        ({**ENSEMBLE, "combine": "shares", "classes": True}, "an ensemble combines by"),
         ({**ENSEMBLE, "members": [SPECS["mlp"]] * 2}, r"lacks the key\(s\) models.1"),
         ({**ENSEMBLE, "members": [GIANT]}, "does not fit its architecture"),
     ],
@@ -145,12 +119,6 @@ def test_specs_that_make_no_network(spec, message, tmp_path):
     with pytest.raises(ValueError, match=message) as caught:
         load_model(path)
     assert str(path) in str(caught.value)
-
-
-def test_what_a_spec_says_in_vain_does_no_harm(tmp_path):
-    path, models = tmp_path / "model.safetensors", parents("mlp")
-    save_model(ensemble(models), path, architecture={**ensemble(models).spec, "classes": "four"})
-    assert load_model(path)[0].spec == ensemble(models).spec
 
 
 def test_deep_nesting_costs_a_sentence(tmp_path):

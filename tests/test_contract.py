@@ -23,9 +23,18 @@ from retrofit_core.networks.architectures import ARCHITECTURES, build
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.flat import fuse
 from tests.marks import each_case, spread
-from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, initialised, labels, normal, residual, seeded
+from tests.networks import (
+    CNN_SHAPE,
+    VGG_SHAPE,
+    batchnorm_cnn,
+    initialised,
+    labels,
+    normal,
+    residual,
+    seeded,
+    small_torchvision_vgg,
+)
 from tests.properties import assert_close, untouched
-from tests.test_levels import small_torchvision_vgg
 
 SAMPLES = 12
 #: Of these, where a method holds some out.
@@ -471,21 +480,3 @@ def test_an_unknown_device_is_refused(name):
     models, data, _ = case("mlp", "two parents")
     with pytest.raises(ValueError, match="device 'abacus' is not available here"):
         EVERY[name](models, data, **{**options_for(name, models, 4), "device": "abacus"})
-
-
-@pytest.mark.slow
-@each_case("name, network", spread(EVERY, ["vgg with BatchNorm", "vit"], 1))
-def test_methods_run_on_every_device(name, network, device):
-    """Parents that lie elsewhere stay there, and the fused network lies where they do."""
-    models, data, _ = case(network, "two parents")
-    scored = SCORED["conductance"] if takes(name, "importance") else {}
-    options = {**options_for(name, models, 4), **scored, "device": str(device)}
-    if reason(name, network, "two parents"):
-        return
-    with untouched(*models):
-        result = EVERY[name](models, data, **options)
-    assert {tensor.device.type for tensor in result.model.state_dict().values()} == {"cpu"}
-    assert torch.device(result.config["device"]).type == device.type
-    assert all(tensor.device.type == "cpu" for level in result.levels for tensor in (level.labels, level.scores))
-    with torch.no_grad():
-        assert torch.isfinite(result.model(data[0])).all()

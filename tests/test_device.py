@@ -1,41 +1,28 @@
 """Devices: which one is meant, what it can do, how many bytes its numbers take."""
 
 import re
+from contextlib import nullcontext
 
 import pytest
 import torch
 from torch import nn
 
+from retrofit_core import METHODS, centred, importance_scores, train
 from retrofit_core.fusion.budget import boundary_bytes, check_memory
 from retrofit_core.networks.levels import partition
 from retrofit_core.system import device as devices
 from retrofit_core.system.device import on_device
-from tests.networks import CNN_SHAPE, cnn, normal
+from tests.marks import each_case
+from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, labels, normal
+from tests.properties import untouched
+from tests.rehearsal import CUDA, rehearsal
+from tests.test_contract import EVERY, FIRST, NETWORKS, case, options_for, reason
+from tests.test_landscape import images_of
 
 
 def test_a_device_without_float64_is_refused_before_any_work():
     with pytest.raises(ValueError, match="'mps' has no float64.*Use 'cpu' or 'auto'"):
         devices.pick("mps")
-
-
-def test_cuda_is_the_device_that_its_tensors_name(monkeypatch):
-    """`pick` says "cuda:0", as parameters on it do; nothing is copied that is there already."""
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch, "empty", lambda *_, device: torch.Tensor._make_subclass(Placed, torch.zeros(0)))
-    assert devices.pick("auto") == devices.pick("cuda") == torch.device("cuda:0")
-    assert devices.same(torch.device("cuda"), torch.device("cuda:0"))
-    assert not devices.same(torch.device("cuda"), torch.device("cuda:1"))
-    assert not devices.same(torch.device("cpu"), torch.device("cuda"))
-    assert devices.same(torch.device("cpu"), torch.device("cpu:0"))
-
-
-class Placed(torch.Tensor):
-    """A tensor as it lies on the first CUDA device."""
-
-    @property
-    def device(self) -> torch.device:
-        return torch.device("cuda:0")
 
 
 def test_a_network_on_the_device_is_not_copied():
@@ -63,3 +50,91 @@ def test_budgets_count_the_bytes_of_the_networks_numbers():
             check_memory([levels, levels], 5_000, 1, "gradient")
         needs.append(int(re.findall(r"memory=(\d+)", str(refusal.value))[0]))
     assert needs[1] - needs[0] == 4 * targets
+
+
+# --- what goes in comes out: results lie where parent 0 lies, wherever the work is done. The GPU is -------------------
+
+
+CPU = torch.device("cpu")
+IMAGES = images_of(CNN_SHAPE)
+X, Y = normal(12, *CNN_SHAPE).float(), labels(12, 3)
+
+
+@pytest.fixture
+def gpu():
+    """A real one, or none that is rehearsed."""
+    with nullcontext() if torch.cuda.is_available() else rehearsal():
+        yield
+
+
+def pair():
+    return [batchnorm_cnn(seed=seed).float().eval() for seed in (0, 1)]
+
+
+def places(model):
+    return {tensor.device for tensor in (*model.parameters(), *model.buffers())}
+
+
+def assert_lies(result, place):
+    """All of it, and it runs on inputs that lie there."""
+    assert places(result.model) == {place}
+    x = normal(3, *NETWORKS[FIRST].shape).float().to(place)
+    with torch.no_grad():
+        assert result.model(x).device == place
+        if result.alignment is not None:
+            for each in (*result.alignment.networks, result.alignment.fused, *result.alignment.parents()):
+                assert places(each) == {place} and each(x).device == place
+            assert {part.device for group in result.alignment.groups for part in group.labels} == {place}
+    for level in result.levels:
+        assert {part.device for part in (level.labels, level.scores, level.gram, level.target_weights)} == {CPU}
+
+
+RUNNING = [name for name in EVERY if not reason(name, FIRST, "two parents")]
+
+
+@pytest.mark.slow
+@each_case("name", RUNNING)
+def test_fused_networks_lie_where_parent_0_lies(name, gpu):
+    for place, device in ((CPU, "cuda"), (CUDA, "cuda")):
+        models, data, _ = case(FIRST, "two parents")
+        options = options_for(name, models, NETWORKS[FIRST].classes) | {"device": device}
+        models = [model.to(place) for model in models]  # in place, the base of task vectors as well
+        with untouched(*models) if place == CPU else nullcontext():
+            result = EVERY[name](models, data, **options)
+        assert torch.device(result.config["device"]).type == device
+        assert {place} == {found for model in models for found in places(model)}
+        assert_lies(result, place)
+
+
+@each_case("name", ["HF-Linear", "OTFusion", "Ensemble"])
+def test_where_device_says_nothing_the_gpu_works_and_gives_back(name, gpu):
+    models, data, _ = case(FIRST, "two parents")
+    result = METHODS[name](models, data)
+    assert torch.device(result.config["device"]) == CUDA
+    assert_lies(result, CPU)
+
+
+def test_parents_that_lie_apart_stay_there(gpu):
+    first, second = pair()
+    second = second.to(CUDA)
+    for models, place in (([first, second], CPU), ([second, first], CUDA)):
+        for device in ("cpu", "cuda"):
+            for name in ("HF-Linear", "OTFusion", "Average", "Ensemble"):
+                assert places(METHODS[name](models, X, device=device).model) == {place}
+    assert places(first) == {CPU} and places(second) == {CUDA}
+
+
+@each_case("place", [CPU, CUDA])
+def test_centred_networks_and_scores_lie_where_the_network_lies(place, gpu):
+    model = pair()[0].to(place)
+    assert places(centred(model, X)) == {place}
+    scores = importance_scores(model, X.to(place), Y.to(place), steps=2)
+    assert {value.device for value in scores.values} == {place}
+
+
+@each_case("device", ["cpu", "cuda"])
+@each_case("place", [CPU, CUDA])
+def test_training_leaves_the_network_where_it_was(place, device, gpu):
+    model = pair()[0].to(place)
+    train(model, IMAGES, epochs=1, batch=8, device=device)
+    assert places(model) == {place}

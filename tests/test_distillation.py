@@ -6,13 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import METHODS, FusionResult, ensemble
+from retrofit_core import METHODS, FusionResult
 from retrofit_core.baselines.distillation import fresh, kl, moved
-from retrofit_core.baselines.linear_probe import head_of
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.symmetry import tensors
 from retrofit_core.system.monitor import Cancelled, Monitor
-from tests.flat import fuse
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, mlp, normal
 from tests.properties import assert_close, assert_same_function, assert_same_tensors, untouched
@@ -52,21 +50,6 @@ def test_the_loss_is_the_divergence_of_the_mean_teacher():
     assert_same_function(result.model, student, x, 0)
 
 
-def test_a_student_of_any_architecture_learns():
-    models, x = [mlp(), mlp(seed=2)], normal(300, 6)
-    student = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 4)).double()
-    with untouched(*models, student):
-        result = distillation(models, x, target=student, epochs=60, learning_rate=1e-2)
-    curve = result.config["curve"]
-    assert min(row["validation"] for row in curve) < 0.2 * curve[0]["validation"]
-    with torch.no_grad():
-        unseen = normal(200, 6, seed=5)
-        same = (result.model(unseen).argmax(1) == ensemble(models)(unseen).argmax(1)).double().mean()
-    assert same > 0.8
-    assert result.config["student"]["parameters"] == sum(p.numel() for p in student.parameters())
-    assert not result.model.training and result.levels == []
-
-
 def test_the_best_epoch_is_restored_and_a_seed_repeats_itself():
     models, x = [batchnorm_cnn(), batchnorm_cnn(seed=2)], normal(34, *CNN_SHAPE)
     state = torch.get_rng_state()
@@ -100,12 +83,6 @@ def test_a_student_starts_at_no_parents_initial_weights(seed):
     for student, others in ((fresh(parents[0], seed), parents), (fresh(by_hand, seed), [by_hand])):
         start = next(student.parameters())
         assert not any(torch.allclose(start, next(other.parameters())) for other in others)
-
-
-def test_a_last_batch_of_one_joins_the_one_before_where_batchnorm_could_not_normalise_it():
-    model, x = nn.Sequential(nn.Flatten(), nn.Linear(6, 4), nn.BatchNorm1d(4)).double(), normal(11, 6)
-    curve = distillation([model, model], x, epochs=1, batch_size=9, validation=0.1).config["curve"]
-    assert len(curve) == 2  # 10 samples: 9 and 1
 
 
 # --- LP ---
@@ -147,15 +124,6 @@ def test_the_closed_form_is_least_squares_and_gradients_tend_to_it(goals):
     assert least <= gap < least + 0.05 * wanted.var()
 
 
-def test_it_is_the_head_of_a_fusion_whose_other_levels_are_parent_0s():
-    """KF-Linear of parent 0 with a copy whose head differs: all levels but the last fit themselves."""
-    first = mlp()
-    second, x = copy.deepcopy(first), normal(80, 6)
-    second[4].weight.data = normal(4, 7, seed=8)
-    fused = fuse([first, second], x, grouping="same_index", ridge=0.0).model
-    assert_same_function(linear_probe([first, second], x, fit="ridge").model, fused, x, 1e-7)
-
-
 def test_fewer_samples_than_features_and_a_ridge_towards_the_head():
     models, x = [mlp((6, 50, 4)), mlp((6, 50, 4), seed=2)], normal(12, 6)
     exact = linear_probe(models, x, fit="ridge")
@@ -164,32 +132,12 @@ def test_fewer_samples_than_features_and_a_ridge_towards_the_head():
     assert_close(kept[2].weight, models[0][2].weight, 1e-6)  # the bias is not penalised
 
 
-def test_the_head_is_found():
-    assert head_of(mlp(), normal(2, 6)) == "4" and head_of(cnn(), normal(2, *CNN_SHAPE)) == "7"
-    make, shape = NETWORKS["resnet"]
-    assert head_of(make(), normal(2, *shape)) == "fc"
-    with pytest.raises(ValueError, match="do not come from one of its nn.Linear layers"):
-        head_of(nn.Sequential(nn.Linear(6, 3), nn.LogSoftmax(1)).double(), normal(2, 6))
-
-
 def test_refusals_progress_cancelling_and_saving(tmp_path):
     models, x = [mlp(), mlp(seed=2)], normal(20, 6)
     cases = [
-        (distillation, {"loss": "l1"}, "loss is 'l1'. Use kl, mse"),
-        (distillation, {"teachers": "votes"}, "teachers is 'votes'. Use softmax, logits"),
         (distillation, {"start": "target"}, "start='target' needs a target"),
         (distillation, {"start": "parent0", "target": mlp()}, "start='parent0' needs parent 0's architecture"),
-        (distillation, {"temperature": 1e-300}, "temperature is 1e-300. Use a number from 0.001"),
-        (distillation, {"batch_size": 0}, "batch_size is 0. Use a whole number from 1"),
-        (distillation, {"budget": -1}, "budget is -1. Use a number from 0, none"),
-        (distillation, {"patience": -1}, "patience is -1"),
-        (distillation, {"epochs": "3"}, "epochs is '3'. Use a whole number"),
         (distillation, {"target": mlp((6, 8, 5))}, r"the parents' outputs have shape \(4,\) .* student's \(5,\)"),
-        (linear_probe, {"goals": "labels"}, "goals is 'labels'. Use logits, probabilities"),
-        (linear_probe, {"fit": "exact"}, "fit is 'exact'. Use gradient, ridge"),
-        (linear_probe, {"ridge": "strong"}, "ridge is 'strong'. Use 'auto', a number from 0"),
-        (linear_probe, {"validation": 1.0}, "validation is 1.0. Use a number above 0 and below 1"),
-        (linear_probe, {"patience": -1}, "patience is -1. Use a whole number from 0, none"),
     ]
     cases += [
         (linear_probe, {"fit": "ridge", "epochs": 3}, "epochs does nothing with fit='ridge'. Leave it out"),
@@ -213,24 +161,6 @@ def test_refusals_progress_cancelling_and_saving(tmp_path):
         assert again.config["curve"] == result.config["curve"]
 
 
-def test_a_result_tells_the_settings_that_decided_and_no_others():
-    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
-    soft, squared = (distillation(models, x, epochs=0, loss=loss).config for loss in ("kl", "mse"))
-    assert (soft["temperature"], soft["teachers"]) == (2.0, "softmax")
-    assert (squared["temperature"], squared["teachers"]) == (None, "logits")
-    trained, solved = linear_probe(models, x, epochs=0).config, linear_probe(models, x, fit="ridge", ridge=1.0).config
-    assert "ridge" not in trained and trained["learning_rate"] == 1e-3
-    assert "learning_rate" not in solved and solved["ridge"] == 1.0
-
-
-def test_how_many_epochs_a_plan_counts():
-    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
-    assert distillation.plan(models, x, epochs=40).cost.epochs == (40, 40)
-    assert distillation.plan(models, x, epochs=40, patience=3).cost.epochs == (4, 40)
-    assert linear_probe.plan(models, x, epochs=5).cost.epochs == (5, 5)
-    assert linear_probe.plan(models, x, fit="ridge").cost.epochs == (0, 0)
-
-
 # --- from the fused network on ----------------------------------------------------------------------------------------
 
 distilled = METHODS["KF-Linear-KD"]
@@ -244,15 +174,6 @@ def test_without_epochs_it_is_kf_linear_and_its_reports_always_are():
     for one, other in zip(plain.levels, trained.levels, strict=True):
         assert torch.equal(one.labels, other.labels) and one.approximation_error == other.approximation_error
     assert trained.seconds > 0 and not trained.model.training
-
-
-def test_what_the_teachers_agree_in_is_kept():
-    """A network and itself: the fusion is the network, and no epoch is better than the start."""
-    model, x = mlp(), normal(60, 6)
-    result = distilled([model, copy.deepcopy(model)], x, ridge=0.0)
-    curve = result.config["curve"]
-    assert curve[0]["loss"] < 1e-10 and min(row["validation"] for row in curve) == pytest.approx(0, abs=1e-10)
-    assert_same_function(result.model, model, x, 1e-4)
 
 
 def test_its_loss_is_that_of_kd_from_the_fused_network():
@@ -281,24 +202,3 @@ def test_copies_are_windows_of_the_image_with_its_edge_gone_on():
     assert moved(x, 0, seed=1) is x
     tokens = normal(5, 7, 8)
     assert moved(tokens, 3, seed=1) is tokens
-
-
-@pytest.mark.slow
-def test_copies_come_into_the_training_and_into_its_cost():
-    spec = {"architecture": "cnn", "widths": [3, 4, 5], "classes": 4, "channels": 2, "size": 8}
-    models, x = [build(spec, seed=seed).double() for seed in range(2)], normal(20, 2, 8, 8)
-    few, many = (distilled.plan(models, x, copies=copies).cost for copies in (0, 4))
-    assert (few.samples, many.samples) == (20, 100) and many.passes - few.passes == 80
-    assert few.trained == "network" and few.epochs == (3, 3)
-    curves = [distilled(models, x, copies=copies).config["curve"][0]["loss"] for copies in (0, 4)]
-    assert curves[0] != curves[1]
-
-
-def test_it_is_cancelled_between_two_steps_of_its_training():
-    def stop(event):
-        cancelled.append(event["kind"] == "epoch" and "level" not in event)
-
-    cancelled: list[bool] = []
-    with pytest.raises(Cancelled):
-        distilled([mlp(), mlp(seed=2)], normal(40, 6), monitor=Monitor(stop, lambda: any(cancelled)))
-    assert sum(cancelled) == 1

@@ -1,18 +1,16 @@
 """What surrounds a fusion (TF32, autocast, inference mode, a default dtype) changes none of its numbers, and stays as it is."""
 
-import copy
 from contextlib import ExitStack, contextmanager
 
 import pytest
 import torch
 from torch import nn
 
-from retrofit_core import METHODS, build, centred, compare, evaluate, importance_scores, partition, train
+from retrofit_core import METHODS, build, centred, evaluate, importance_scores, partition, train
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.networks.levels import compose
 from retrofit_core.system.device import default_dtype, exact
-from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.flat import fuse
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, labels, normal
@@ -115,23 +113,6 @@ def test_products_are_those_of_ieee_float32_within_and_as_before_behind(way, def
     assert {name: within[name] for name in newer} == {name: IEEE[name] for name in newer}
 
 
-def test_what_follows_a_general_setting_still_does():
-    with exact():
-        pass
-    torch.backends.fp32_precision = "bf16"
-    assert torch.backends.mkldnn.conv.fp32_precision == "bf16"
-
-
-def test_older_settings_can_be_read_within():
-    """torch.backends.cudnn.flags reads one of them, in networks as well."""
-    torch.set_float32_matmul_precision("high")
-    with exact():
-        assert settings() == IEEE
-        with torch.backends.cudnn.flags(enabled=False):
-            pass
-        assert settings()["cuda convolutions"] != "tf32"
-
-
 # --- who uses it -------------------------------------------------------------------------------------------------------
 
 
@@ -197,25 +178,6 @@ def test_fusions_scores_analyses_and_landscapes_multiply_in_ieee_float32(name):
     torch.set_float32_matmul_precision("highest")
     assert seen and all(each == IEEE for each in seen)
     assert before["cuda convolutions"] == "tf32" and settings()["cuda convolutions"] == "tf32"
-
-
-def test_own_functions_and_monitors_of_a_fusion_see_it_and_nothing_is_left_behind_when_it_stops():
-    torch.set_float32_matmul_precision("high")
-    before, seen = settings(), []
-
-    def scored(levels, x, y):
-        seen.append(settings())
-        return [torch.ones(level.width) for level in levels]
-
-    def event(event):
-        seen.append(settings())
-        if event["kind"] == "level":
-            raise Cancelled
-
-    with pytest.raises(Cancelled):
-        fuse(pair(), (X, Y), importance=scored, importance_data="fusion", monitor=Monitor(event), device="cpu")
-    assert len(seen) > 1 and all(each == IEEE for each in seen)
-    assert settings() == before
 
 
 def test_training_and_evaluation_keep_the_users_settings():
@@ -290,24 +252,6 @@ def test_scores_are_the_same_whatever_surrounds_them(surrounding):
         found = importance_scores(model, X.clone(), Y.clone(), steps=2)  # in inference mode they allow no gradients
     torch.set_float32_matmul_precision("highest")
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(found.values, expected.values, strict=True))
-
-
-@each_case("surrounding", SURROUNDINGS)
-def test_analyses_centred_networks_and_rankings_are_the_same_whatever_surrounds_them(surrounding):
-    models = pair()
-    result = METHODS["KF-Linear"](models, (X, Y), device="cpu")
-
-    def found(networks, data):
-        targets = [level.targets for level in analyse(networks, result, data).levels]
-        board = compare(networks, data, data, ["average", "kf-linear", "kd+epochs=1"], device="cpu")
-        return [*targets, *centred(networks[0], data[0]).state_dict().values()], [row["accuracy"] for row in board.rows]
-
-    expected = found(models, (X, Y))
-    with SURROUNDINGS[surrounding]():
-        made_there = found(copy.deepcopy(models), (X.clone(), Y.clone()))
-    torch.set_float32_matmul_precision("highest")
-    assert all(torch.equal(ours, theirs) for ours, theirs in zip(made_there[0], expected[0], strict=True))
-    assert made_there[1] == expected[1]
 
 
 # --- levels ------------------------------------------------------------------------------------------------------------

@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from retrofit_core.system import files
+from retrofit_core.system.monitor import Cancelled, Monitor
 
 ROOT = Path(__file__).parent.parent
 
@@ -73,18 +73,6 @@ def test_a_second_writer_is_refused_and_a_dead_one_is_not_waited_for(tmp_path):
     assert not files.is_locked(tmp_path) and not list(tmp_path.iterdir())
 
 
-def test_a_lock_can_be_asked_for_without_patience(tmp_path, monkeypatch):
-    def sleep(seconds):
-        raise InterruptedError("it waits")
-
-    monkeypatch.setattr(time, "sleep", sleep)
-    with files.locked(tmp_path):
-        with pytest.raises(files.Locked), files.locked(tmp_path, patience=0):
-            pass
-        with pytest.raises(InterruptedError, match="it waits"), files.locked(tmp_path, patience=60):
-            pass
-
-
 def test_an_unchanged_file_is_read_once(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_text("content")
@@ -134,3 +122,23 @@ def test_a_folder_is_known_by_names_and_contents_of_its_files(tmp_path, monkeypa
     changed = files.digest_of([folder])
     (folder / "a.png").rename(folder / "c.png")
     assert len({before, changed, files.digest_of([folder])}) == 3
+
+
+# --- events, cancellation, and looking names up -----------------------------------------------------------------------
+
+
+def test_each_reports_before_every_item():
+    events = []
+    seen = list(Monitor(events.append).each("step", ["a", "b"], phase="fit"))
+    assert seen == ["a", "b"]
+    assert events == [{"kind": "step", "index": i, "total": 2, "phase": "fit"} for i in range(2)]
+    assert list(Monitor().each("step", iter("ab"))) == ["a", "b"]
+
+
+def test_cancelling_stops_between_two_items():
+    done = []
+    monitor = Monitor(cancelled=lambda: len(done) == 2)
+    with pytest.raises(Cancelled, match="cancelled on request"):
+        for item in monitor.each("step", range(5)):
+            done.append(item)  # noqa: PERF402 - the loop's body is what cancels
+    assert done == [0, 1]

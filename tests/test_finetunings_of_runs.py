@@ -12,7 +12,6 @@ from retrofit_core.data import load
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, read_tensors, save_model
 from retrofit_core.runs import RunConfig, execute
-from retrofit_core.runs.estimate import finetuning_seconds
 from retrofit_core.runs.finetunings import (
     CONTROLS,
     CURVE,
@@ -60,25 +59,6 @@ def done(record, tmp_path_factory):
 
 def curve(folder):
     return json.loads((folder / CURVE).read_text())
-
-
-def test_settings_come_back_from_their_json_and_the_command_names_what_is_not_as_by_default():
-    config = FinetuneConfig(epochs=30, learning_rate=1e-4, seed=4)
-    assert FinetuneConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
-    assert config.command("runs/3f") == (
-        "retrofit finetune --record runs/3f --epochs 30 --learning-rate 0.0001 --seed 4"
-    )
-    assert "controls" not in config.to_json()  # as earlier versions wrote it
-    compared = dataclasses.replace(config, controls=True)
-    assert FinetuneConfig.from_json(json.loads(json.dumps(compared.to_json()))) == compared
-    assert compared.command("runs/3f").endswith("--seed 4 --controls")
-    with pytest.raises(ValueError, match="not settings of a fine-tuning"):
-        FinetuneConfig.from_json({"epochs": 3})
-
-
-def test_a_wrong_augmentation_is_refused():
-    with pytest.raises(ValueError, match="augment is 'spin'. Use auto, none"):
-        FinetuneConfig(augment="spin")
 
 
 def test_the_key_changes_with_every_setting_and_with_the_fused_network(record, tmp_path):
@@ -162,37 +142,6 @@ def test_controls_get_the_same_training_and_change_nothing_of_the_fused_network(
     assert steps == sorted(steps) and steps[0] > 0.25  # the fused network was done
 
 
-def test_a_finished_one_is_taken_as_it_is(record, done):
-    before, history = (done / TUNED).read_bytes(), curve(done)["history"]
-    finetune_run(planned(record), done, device="cpu", resume=True)
-    assert (done / TUNED).read_bytes() == before and curve(done)["history"] == history
-
-
-def test_a_folder_of_other_work_is_refused(record, done):
-    with pytest.raises(ValueError, match="with other settings"):
-        finetune_run(planned(record, dataclasses.replace(SHORT, seed=1)), done, device="cpu", resume=True)
-
-
-def test_networks_of_other_widths_have_a_fine_tuning_too(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name, width in (("a", 12), ("b", 9)):
-        save_model(build({**MLP, "sizes": [64, width, 10]}, seed=0), f"{name}.safetensors")
-    execute(
-        RunConfig(("a.safetensors", "b.safetensors"), fusion_from="iid", method="KF-Linear", samples=60, device="cpu"),
-        "run",
-    )
-    finetune_run(planned(tmp_path / "run", dataclasses.replace(SHORT, epochs=1)), "tuned", device="cpu")
-    assert set(curve(tmp_path / "tuned")["networks"]) == {"parent 0", "parent 1", "ensemble", "fused"}
-    assert list(planned(tmp_path / "run", FinetuneConfig(controls=True)).controls()) == ["parent 0", "scratch"]
-
-
-def test_the_estimate_grows_with_the_epochs(record):
-    short, long = (finetuning_seconds(planned(record, dataclasses.replace(SHORT, epochs=n)), "cpu") for n in (1, 1000))
-    assert 0 < short < long
-    controls = dataclasses.replace(SHORT, epochs=1000, controls=True)
-    assert finetuning_seconds(planned(record, controls), "cpu") > 2 * long
-
-
 # --- the command ----------------------------------------------------------------------------------
 
 
@@ -225,12 +174,9 @@ def test_a_file_called_cancel_stops_the_command_and_resume_goes_on(record, monke
     ("words", "message"),
     [
         (["a.safetensors", "--record", "run"], "omit the checkpoint"),
-        (["--record", "run", "--data", "digits"], "omit --data"),
         (["--record", "run", "--out", "tuned.safetensors"], "the fine-tuning is saved in a folder"),
         (["--record", "nothing"], "nothing is not the record of a finished run"),
         (["--record", "run", "--epochs", "3", "--learning-rate", "-1"], "learning_rate is -1.0"),
-        (["--out", "tuned.safetensors"], "name a checkpoint"),
-        (["a.safetensors"], "name a checkpoint and --out"),
         (["a.safetensors", "--out", "b.safetensors", "--controls"], "name a finished run with --record"),
     ],
 )

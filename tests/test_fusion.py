@@ -5,48 +5,27 @@ import copy
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from retrofit_core import METHODS
+from retrofit_core.baselines import average
 from retrofit_core.fusion import walk
 from retrofit_core.fusion.fit import Gradient, Ridge
-from retrofit_core.fusion.grouping import Grouping, Hungarian
+from retrofit_core.fusion.grouping import Grouping, Hungarian, KMeans, Random
 from retrofit_core.fusion.importance import Uniform
 from retrofit_core.fusion.targets import Targets, group_sums
+from retrofit_core.fusion.walk import level_generator
 from retrofit_core.networks.levels import partition
-from retrofit_core.system import device as devices
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.system.presets import preset_settings
 from tests import reference
-from tests.fit.test_mapping import ChannelsLast
 from tests.flat import Kept, fuse
 from tests.marks import each_case, spread
-from tests.networks import (
-    CNN_SHAPE,
-    affine_layers,
-    batchnorm_cnn,
-    cnn,
-    initialised,
-    labels,
-    mlp,
-    normal,
-    permuted,
-    residual,
-    rewired,
-    widened,
-)
+from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, permuted, rewired, widened
 from tests.properties import as_groups, as_sets, assert_close, assert_same_function, untouched
 
 HF, KF = {"grouping": "hungarian"}, {"grouping": "kmeans"}
 EXACT = {"ridge": 0.0, "device": "cpu"}
-#: network, input shape; leaky or smooth activations, so that no input of a level is dead on the fusion data
-NETWORKS = {
-    "mlp": (lambda seed=0: mlp(activation=nn.Tanh, seed=seed), (6,)),
-    "relu mlp": (mlp, (6,)),
-    "mlp without bias": (lambda seed=0: mlp(bias=False, activation=nn.LeakyReLU, seed=seed), (6,)),
-    "cnn": (lambda seed=0: cnn(activation=nn.LeakyReLU, seed=seed), CNN_SHAPE),
-    "BatchNorm": (lambda seed=0: batchnorm_cnn(seed=seed), CNN_SHAPE),
-}
 
 
 def weights_of(model):
@@ -116,38 +95,6 @@ def test_no_other_matching_is_better_at_any_level(ridge, toward):
 # --- recoveries ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@each_case("grouping", ["hungarian", "kmeans", "local_search"])
-@each_case("name", NETWORKS)
-def test_permuted_twins_give_the_parent_on_new_data(name, grouping, device):
-    """C24: N > p at every level, lambda = 0."""
-    make, shape = NETWORKS[name]
-    parent = make().to(device)
-    result = fuse(
-        [parent, permuted(make()).to(device)], normal(150, *shape), grouping=grouping, ridge=0.0, device=device
-    )
-    assert_same_function(result.model, parent, normal(50, *shape, seed=9).to(device), 1e-8)
-    assert sum(level.grouping_error for level in result.levels) < 1e-8
-    assert all(len(group) == 2 for level in result.levels for group in as_sets(level.labels))
-
-
-@pytest.mark.parametrize("boundaries", ["preactivations", 2])
-def test_twins_with_levels_cut_elsewhere(boundaries):
-    """C29: where every error is zero the cut does not matter."""
-    parent = mlp(activation=nn.Tanh)
-    fit = {"fit": "gradient", "epochs": 3, "weight_decay": 0.0} if boundaries == 2 else {"ridge": 0.0}
-    result = fuse([parent, permuted(parent)], normal(100, 6), boundaries=boundaries, device="cpu", **HF, **fit)
-    assert_same_function(result.model, parent, normal(30, 6, seed=2), 1e-8)
-
-
-@pytest.mark.parametrize("strength, tolerance", [(1e-3, 1e-3), (10.0, 1.0)])
-def test_ridge_costs_accuracy_in_proportion(strength, tolerance):
-    parent = mlp(activation=nn.Tanh)
-    result = fuse([parent, permuted(parent)], normal(400, 6), ridge=strength, device="cpu", **HF)
-    gap = (result.model(normal(30, 6, seed=2)) - parent(normal(30, 6, seed=2))).abs().max().item()
-    assert 1e-9 < gap < tolerance
-
-
 def test_with_fewer_rows_than_inputs_only_the_fusion_data_are_recovered():
     """C24, N < p: exact where the data are, free elsewhere; the dual form and its pseudo-inverse."""
     parent = mlp((30, 25, 24, 3), activation=nn.Tanh)
@@ -156,17 +103,6 @@ def test_with_fewer_rows_than_inputs_only_the_fusion_data_are_recovered():
     assert "dual" in [level.form for level in result.levels]
     assert_same_function(result.model, parent, x, 1e-7)
     assert (result.model(normal(12, 30, seed=5)) - parent(normal(12, 30, seed=5))).abs().max() > 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("copies", [1, 2, 3, 4])
-def test_copies_of_a_parent_give_the_parent(copies):
-    """C25, C26, C27."""
-    parent = cnn(activation=nn.LeakyReLU)
-    twins = [permuted(parent, seed=k) if k else parent for k in range(copies)]
-    result = fuse(twins, normal(60, *CNN_SHAPE), **KF, **EXACT)
-    assert_same_function(result.model, parent, normal(20, *CNN_SHAPE, seed=4), 1e-8)
-    assert [level.widths for level in result.levels] == [(4,) * copies, (5,) * copies, (3,) * copies]
 
 
 @pytest.mark.parametrize("make, shape", [(lambda: mlp(activation=nn.Tanh), (6,)), (cnn, CNN_SHAPE)])
@@ -192,15 +128,6 @@ def test_parents_of_different_widths_fuse_without_loss():
     assert_same_function(small.model, parent, new, 1e-7)
     assert [level.widths for level in small.levels] == [(6, 4), (7, 5), (3, 3)]
     assert_same_function(fuse([wide, parent], x, **KF, **EXACT).model, parent, new, 1e-7)  # splits twins, loses nothing
-
-
-def test_compression_really_narrows():
-    parents, target = [mlp(seed=k) for k in range(2)], mlp((6, 5, 3, 4), seed=9)
-    result = fuse(parents, normal(80, 6), target=target, device="cpu")
-    assert [tuple(layer.weight.shape) for layer in affine_layers(result.model)] == [(5, 6), (3, 5), (4, 3)]
-    assert all(level.grouping_error > 0 for level in result.levels)
-    wider = fuse(parents, normal(80, 6), target=mlp((6, 12, 10, 4)), device="cpu")
-    assert [level.width for level in wider.levels] == [12, 10, 4]
 
 
 @pytest.mark.parametrize("grouping", ["hungarian", "kmeans"])
@@ -306,41 +233,24 @@ def test_uniform_scores_average_the_logits_where_the_head_can_fit_them():
     assert_close(chosen, (shares[:, None] * logits).sum(0), 1e-6)
 
 
-@pytest.mark.slow
 def test_shares_of_classes_may_be_lists_and_arrays_and_are_checked():
     parents, x = [mlp((6, 40, 3), seed=k) for k in range(2)], normal(20, 6)
-    shares = torch.tensor([[1.0, 0.0, 0.25], [0.0, 1.0, 0.75]]).double()
     counts = [[4, 0, 1], [0, 9, 3]]
-    forms = [shares, shares.tolist(), shares.numpy(), counts, np.array(counts), [np.array(row) for row in counts]]
+    forms = [torch.tensor([[1.0, 0.0, 0.25], [0.0, 1.0, 0.75]]), counts, np.array(counts)]
     for method, options in (("KF-Linear", {"head": "shares", **EXACT}), ("Ensemble-Shares", {"device": "cpu"})):
         outputs = [METHODS[method](parents, x, class_shares=form, **options).model(x) for form in forms]
         for output in outputs[1:]:
             assert_close(output, outputs[0], 1e-5)
-        for wrong, message in (
-            (shares * float("nan"), "none negative or NaN. Found nan for parent 0, class 0"),
-            (shares - 0.5, "none negative or NaN. Found -0.5 for parent 0, class 1"),
-            (shares[0], r"Found shape \(3,\)"),
-            ([[1, 2, 3], [1, 2]], "one row of class counts or shares for each parent"),
-            (shares * 1j, "one row of class counts or shares for each parent"),
-            ("all", "one row of class counts or shares for each parent"),
-            (3, "one row of class counts or shares for each parent"),
-            (shares[:, :2], "of shape|given for 2 classes, and the parents have 3"),
-            (shares.repeat(2, 1), "of shape|for each of the 2 models"),
+        for wrong in (
+            forms[0] * float("nan"),
+            forms[0] - 0.5,
+            forms[0][0],
+            [[1, 2, 3], [1, 2]],
+            "all",
+            forms[0][:, :2],
         ):
-            with pytest.raises(ValueError, match=message):
+            with pytest.raises(ValueError, match="shares|shape"):
                 METHODS[method].plan(parents, x, class_shares=wrong, **options)
-
-
-def test_class_exclusive_scores_select_the_parent():
-    parents, x = [mlp((6, 40, 4), seed=k) for k in range(2)], normal(20, 6)
-    owners = iter([[1.0, 1, 0, 0], [0.0, 0, 1, 1]])
-
-    def score(levels, x, y):
-        return [torch.ones(40).double(), torch.tensor(next(owners)).double()]
-
-    result = fuse(parents, x, importance=score, importance_data=[(x, labels(20, 4))] * 2, **HF, **EXACT)
-    expected = torch.cat([parents[0](x)[:, :2], parents[1](x)[:, 2:]], 1)
-    assert_close(result.model(x), expected, 1e-5)
 
 
 # --- the same result whatever the circumstances ----------------------------------------------------------------------
@@ -381,81 +291,7 @@ def test_float32_is_close_to_float64(device):
     assert_close(weights_of(single.model).cpu(), weights_of(exact.model), 1e-3)
 
 
-def test_data_of_either_precision_are_taken():
-    parents, x = [mlp(seed=k).float() for k in range(2)], normal(50, 6)
-    left, right = (fuse(parents, data, device="cpu").model for data in (x, x.float()))
-    assert torch.equal(weights_of(left), weights_of(right))
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("options", [HF, KF, {**HF, "toward": "parents"}, {**KF, "importance": "conductance"}])
-def test_cuda_equals_the_cpu(options):
-    parents, x, y = [cnn(seed=k) for k in range(2)], normal(60, *CNN_SHAPE), labels(60, 3)
-    if "importance" in options:
-        options = {**options, "importance_data": "fusion"}
-    cpu, cuda = (fuse(parents, (x, y), device=device, **options) for device in ("cpu", "cuda"))
-    assert_close(weights_of(cuda.model).cpu(), weights_of(cpu.model), 1e-6)
-    assert [level.labels.tolist() for level in cuda.levels] == [level.labels.tolist() for level in cpu.levels]
-
-
 # --- parents, events, cancelling, going on ---------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@each_case("fit", ["ridge", "gradient"])
-@each_case("importance", ["uniform", "conductance", "deeplift"])
-def test_parents_and_target_are_left_as_they_are(importance, fit):
-    parents, target = [batchnorm_cnn(bias=True, seed=k) for k in range(2)], batchnorm_cnn(bias=True, seed=8)
-    parents[0].train()
-    parents[1][1].train()  # one part only
-    next(parents[1].parameters()).requires_grad_(False)
-    x, y = normal(30, *CNN_SHAPE), labels(30, 3)
-    with untouched(*parents, target):
-        options = {"importance": importance, "importance_data": "fusion"} if importance != "uniform" else {}
-        settings = {"epochs": 1} if fit == "gradient" else {}
-        result = fuse(parents, (x, y), target=target, fit=fit, device="cpu", **options, **settings)
-    assert not result.model.training
-    tensors_of_result = {id(tensor) for tensor in result.model.parameters()}
-    assert not tensors_of_result & {id(tensor) for model in (*parents, target) for tensor in model.parameters()}
-
-
-def test_flags_are_restored_after_a_refusal_and_a_cancellation():
-    parents = [residual(seed=k).train() for k in range(2)]
-    x = normal(20, *CNN_SHAPE)
-    with untouched(*parents):
-        with pytest.raises(ValueError, match="not affine"):
-            fuse(parents, x, boundaries="preactivations", device="cpu")
-        with pytest.raises(Cancelled):
-            fuse(parents, x, fit="gradient", monitor=Monitor(cancelled=lambda: True), device="cpu")
-
-
-def test_events_tell_levels_phases_and_epochs():
-    events = []
-    x, y = normal(30, 6), labels(30, 4)
-    fuse(
-        [mlp(), mlp(seed=1)],
-        (x, y),
-        fit="gradient",
-        epochs=2,
-        importance="conductance",
-        importance_data="fusion",
-        monitor=Monitor(events.append),
-        device="cpu",
-    )
-    of_levels = [event for event in events if event["kind"] == "level"]
-    assert [(event["index"], event["total"], event["name"]) for event in of_levels] == [
-        (0, 3, "0"),
-        (1, 3, "2"),
-        (2, 3, "4"),
-    ]
-    phases = [event["name"] for event in events if event["kind"] == "phase"]
-    assert phases == ["importance"] * 2 + ["grouping", "fit"] * 3
-    assert sum(event["kind"] == "epoch" for event in events) == 6
-    assert all(np.isfinite(event["loss"]) for event in events if event["kind"] == "epoch")
-    steps = [event["name"] for event in events if event["kind"] == "step"]
-    assert steps[:2] == ["conductance"] * 2
-    assert set(steps) == {"conductance", "forward"}  # and batches of the walk, so that cancelling never waits for long
 
 
 class Interrupting(Monitor):
@@ -621,15 +457,99 @@ def test_dead_and_rank_deficient_parents_give_finite_networks():
             )
 
 
-def test_weights_that_cannot_be_mapped_towards_the_parents_are_refused():
-    parents = [initialised(ChannelsLast(), k) for k in range(2)]
-    with pytest.raises(ValueError, match="level 'fc' does not read its inputs channel by channel.*toward='zero'"):
-        fuse(parents, normal(20, *CNN_SHAPE), toward="parents", device="cpu")
-    assert fuse(parents, normal(20, *CNN_SHAPE), device="cpu").levels[1].name == "fc"
+# --- the method with one of its parts switched off, against what is left then -----------------------------------------
 
 
-def test_device_choice():
-    assert devices.pick("cpu").type == "cpu"
-    assert devices.pick(None).type == ("cuda" if torch.cuda.is_available() else "cpu")
-    assert devices.rows_per_batch(100, 1000) == 10
-    assert devices.rows_per_batch(10_000, 1000) == 1
+PARENTS = {"mlp": (mlp, (6,)), "cnn": (cnn, CNN_SHAPE)}
+SCORED = {"importance": "conductance", "importance_data": "fusion"}
+
+
+@pytest.mark.parametrize("make, shape", PARENTS.values(), ids=PARENTS)
+@pytest.mark.parametrize("toward", ["zero", "parents"])
+def test_without_refit_neuron_i_with_neuron_i_is_the_average_of_weights(make, shape, toward):
+    parents = [make(seed=k) for k in range(2)]
+    fused = fuse(parents, normal(40, *shape), grouping="same_index", refit=False, toward=toward, device="cpu").model
+    assert_same_function(fused, average(parents), normal(20, *shape, seed=1), 1e-6)  # in another order of neurons
+
+
+@pytest.mark.parametrize("project", [True, False])
+def test_without_projection_neurons_are_grouped_by_their_raw_outputs(project):
+    """At each level the Gram matrix is z'z; with projection less than that, as the fused inputs do not tell all."""
+    parents, x = [mlp(seed=k) for k in range(2)], normal(60, 6)
+    seen: list[Tensor] = []
+
+    def grouping(gram: Tensor, scores: Tensor, widths: tuple[int, ...], width: int, **keywords) -> Grouping:
+        seen.append(gram)
+        return KMeans(restarts=2)(gram, scores, widths, width, **keywords)
+
+    fuse(parents, x, grouping=grouping, project=project, ridge=0.1, device="cpu")
+    tensors = [x, x]
+    with torch.no_grad():
+        for index, gram in enumerate(seen):
+            tensors = [partition(model, x[:2])[index].module(h) for model, h in zip(parents, tensors, strict=True)]
+            z = torch.cat(tensors, 1).double().numpy()
+            if project:
+                assert np.trace(z.T @ z) > 1.0001 * gram.trace().item()
+            else:
+                assert_close(gram, torch.from_numpy(z.T @ z), 1e-5)
+
+
+def test_scores_at_the_head_alone_group_as_uniform_ones_and_weigh_the_logits():
+    parents, x = [mlp(seed=k) for k in range(2)], normal(60, 6)
+    data, options = (x, labels(60, 4)), {"grouping": "kmeans", "device": "cpu"}
+    uniform = fuse(parents, data, **options)
+    at_head = fuse(parents, data, scored="head", **SCORED, **options)
+    nowhere = fuse(parents, data, scored="head", head="mean", **SCORED, **options)
+    everywhere = fuse(parents, data, **SCORED, **options)
+    *hidden, head = at_head.model.state_dict()
+    for name in hidden[:-1]:
+        assert_close(at_head.model.state_dict()[name], uniform.model.state_dict()[name], 1e-6)
+    assert (at_head.model.state_dict()[head] - uniform.model.state_dict()[head]).abs().max() > 1e-3
+    for name, tensor in uniform.model.state_dict().items():
+        assert_close(nowhere.model.state_dict()[name], tensor, 1e-6)
+    assert torch.equal(at_head.levels[-1].scores, everywhere.levels[-1].scores)
+
+
+# --- the controls: the fit of KF-Linear to groups that nobody searched, against plain loops ---------------------------
+
+
+#: Leaky enough that no input of a level is dead on the fusion data.
+WIDTHS = {"Random-Linear": [(6, 8, 7, 4), (6, 5, 9, 4), (6, 4, 4, 4)], "Same-Index-Linear": [(6, 8, 7, 4)] * 3}
+
+
+def fused(name, **options):
+    parents = [mlp(widths, seed=k) for k, widths in enumerate(WIDTHS[name])]
+    x = normal(60, 6)
+    return parents, x, METHODS[name](parents, x, device="cpu", **options)
+
+
+def groups_of(result):
+    return [as_groups(level.labels, level.width) for level in result.levels]
+
+
+@pytest.mark.parametrize("ridge", [0.0, "auto"])
+@pytest.mark.parametrize("name", WIDTHS)
+def test_given_its_groups_it_is_algorithm_1_in_plain_loops(name, ridge):
+    parents, x, result = fused(name, ridge=ridge, seed=5)
+    scores = [level.scores.numpy() for level in result.levels]
+    steps, _ = reference.fuse(parents, x.numpy(), scores, groups_of(result), ridge_strength=ridge)
+    new = normal(9, 6, seed=3)
+    with torch.no_grad():
+        assert_close(result.model(new), torch.from_numpy(reference.run(steps, new.numpy())), 1e-6)
+
+
+def test_the_groups_of_random_linear_are_those_that_each_levels_generator_draws():
+    _, _, result = fused("Random-Linear", seed=5)
+    for index, level in enumerate(result.levels[:-1]):
+        m = sum(level.widths)
+        drawn = Random()(
+            torch.eye(m), torch.ones(m), level.widths, level.width, generator=level_generator(5, index)
+        ).labels
+        assert as_sets(level.labels) == as_sets(drawn)
+    assert groups_of(result)[-1] == [[c, 4 + c, 8 + c] for c in range(4)]  # class c stays class c
+
+
+def test_the_groups_of_same_index_linear_are_the_neurons_of_one_number():
+    _, _, result = fused("Same-Index-Linear")
+    for level in result.levels:
+        assert as_sets(level.labels) == {frozenset(k + level.width * n for n in range(3)) for k in range(level.width)}

@@ -1,13 +1,10 @@
 """Forward hooks of parents: those that change values work or are refused by name before any work, and others do no harm."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
 
 from retrofit_core import METHODS, partition
-from retrofit_core.networks.hooks import hooks_of
 from retrofit_core.networks.symmetry import neuron_groups
 from retrofit_core.system.monitor import Monitor
 from tests.marks import each_case
@@ -85,17 +82,6 @@ def test_hooks_that_change_values_work_or_are_refused_before_any_work(name, path
             assert all(event["kind"] == "phase" for event in events)
 
 
-@pytest.mark.parametrize("name", ["Average", "Fisher", "RegMean", "SLERP", "Ensemble-Logits"])
-def test_methods_that_run_hooks_give_twins_back(name):
-    """RegMean solves each layer on what it reads behind the hook."""
-    parent = pair()[0]
-    parent.up.register_forward_pre_hook(twice)
-    parent.block.register_forward_hook(negated)
-    parents = [parent, copy.deepcopy(parent)]
-    fused = METHODS[name](parents, (X, Y), **options_for(name, parents, 4)).model
-    assert_same_function(fused, parent, X, 1e-4)
-
-
 @pytest.mark.parametrize("make", [Net, Named])
 @pytest.mark.parametrize("name", EVERY)
 def test_hooks_that_only_look_change_nothing_and_see_tensors(name, make):
@@ -134,20 +120,6 @@ def test_a_hook_that_keeps_what_the_network_reads_is_followed():
     parents, plain = pair(Reading), pair()
     fused, expected = (METHODS["KF-Linear"](each, (X, Y)).model for each in (parents, plain))
     assert_same_function(fused, expected, X, 1e-5)
-
-
-def test_what_a_hook_does_is_found_by_running_it():
-    model = pair()[0]
-    assert hooks_of(model, X) == []
-    model.up.register_forward_hook(lambda module, args, output: output)
-    model.up.register_forward_hook(lambda module, args, output: output.clone())
-    model.head.register_forward_pre_hook(lambda module, args: setattr(module, "count", 1))
-    assert [(hook.changes, hook.writes) for hook in hooks_of(model, X)] == [
-        (False, False),
-        (True, False),
-        (False, True),
-    ]
-    assert not hasattr(model.head, "count")
 
 
 def test_levels_and_neurons_refuse_them_too():

@@ -13,37 +13,14 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from retrofit_core import METHODS, compare
 from retrofit_core.data import load
 from retrofit_core.fusion.importance import Conductance, DeepLift, importance_scores
-from retrofit_core.fusion.samples import as_inputs, parents_data
-from retrofit_core.networks.architectures import build
+from retrofit_core.fusion.samples import as_inputs
 from retrofit_core.networks.levels import partition
 from retrofit_core.system.labels import as_labels
-from retrofit_core.system.monitor import Monitor
-from retrofit_core.training import train
-from retrofit_core.training.evaluation import evaluate, measured
-from retrofit_core.training.files import facts_of
-from tests.flat import fuse
+from retrofit_core.training.evaluation import measured
 from tests.marks import each_case
 from tests.networks import mlp, normal
-from tests.properties import assert_same_function
 
 WHOLE = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", WHOLE)
-def test_fusion_data_and_importance_data(dtype):
-    models, x, y = [mlp(), mlp(seed=2)], normal(40, 6), torch.arange(40) % 4
-    for data in (
-        (x, y.to(dtype)),
-        (x.numpy(), y.to(dtype).numpy()),
-        [(x[:20], y[:20].to(dtype)), (x[20:], y[20:].to(dtype))],
-    ):
-        labels = as_inputs(data)[1]
-        assert labels is not None and labels.dtype == torch.int64 and torch.equal(labels, y)
-    assert parents_data([(x, y.to(dtype))], (x, None), 1)[0][1].dtype == torch.int64
-    expected = fuse(models, x, importance="conductance", importance_data=[(x, y)] * 2)
-    result = fuse(models, x, importance="conductance", importance_data=[(x, y.to(dtype))] * 2)
-    assert_same_function(result.model, expected.model, x, 0)
 
 
 @each_case("score", [Conductance(), DeepLift()])
@@ -65,15 +42,6 @@ def test_data_sets(dtype):
     digits = load("digits")
     small = replace(digits, labels=digits.labels.to(dtype))
     assert small.labels.dtype == torch.int64 and torch.equal(small.labels, digits.labels)
-    models = [build({"architecture": "cnn", "widths": [4, 6, 6]}, seed=0) for _ in range(2)]
-    rows = torch.arange(100)
-    histories = [
-        train(model, images, rows, epochs=1, cutmix=True, monitor=Monitor())
-        for model, images in zip(models, (digits, small), strict=True)
-    ]
-    assert histories[0] == histories[1]
-    assert evaluate(models[0], digits, rows=rows) == evaluate(models[0], small, rows=rows)
-    assert facts_of(digits, rows, {}, None) == facts_of(small, rows, {}, None)
     logits = torch.randn(100, 10, generator=torch.Generator().manual_seed(0))
     assert measured(logits, digits.labels[:100].to(dtype), 10) == measured(logits, digits.labels[:100], 10)
 

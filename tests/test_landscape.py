@@ -19,7 +19,7 @@ from retrofit_core.inspection.landscape.plane import plane
 from retrofit_core.inspection.landscape.pooling import SlicedMaxPool
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.norm_statistics import reset_statistics
-from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.system.monitor import Monitor
 from retrofit_core.training.evaluation import evaluate
 from tests.marks import each_case
 from tests.networks import batchnorm_cnn, cnn, initialised, labels, mlp, normal, permuted
@@ -74,13 +74,6 @@ def test_the_basis_is_orthonormal_and_the_networks_lie_where_they_are():
     assert torch.allclose((W[3:] - points[3:]) @ basis.T, torch.zeros(2, 2, dtype=torch.float64), atol=1e-10)
     assert through.coordinates[1, 1].abs() < 1e-12 and through.coordinates[2, 1] > 0
     assert through.distances[:3].tolist() == [0, 0, 0] and (through.distances[3:] > 1).all()
-
-
-def test_shares_at_the_networks_are_one_and_zero():
-    through = plane([flat(mlp(seed=seed)) for seed in range(4)], list("abcd"))
-    shares = through.shares(through.coordinates[:3])
-    assert torch.allclose(shares, torch.eye(3, 4, dtype=torch.float64), atol=1e-12)
-    assert torch.allclose(through.shares(torch.zeros(1, 2), 3), torch.eye(4, dtype=torch.float64)[3:])
 
 
 def test_networks_on_one_line_and_twins_are_refused():
@@ -179,29 +172,8 @@ def test_the_markers_have_the_loss_of_plain_evaluation():
         expected = evaluate(networks[marker.name], images)
         assert marker.loss == pytest.approx(expected["loss"], rel=1e-5)
         assert marker.accuracy == pytest.approx(expected["accuracy"])
+        assert survey.xs[0] < marker.x < survey.xs[-1] and survey.ys[0] < marker.y < survey.ys[-1]
     assert [survey.is_on_plane(marker) for marker in survey.markers] == [True, True, True, False]
-
-
-def test_statistics_are_estimated_as_by_a_plain_loop():
-    """Point by point: mixed weights, each BatchNorm set in turn from all images, then plain evaluation."""
-    x, y = normal(30, 2, 7, 7), labels(30, 3)
-    networks = {str(seed): batchnorm_cnn(seed=seed) for seed in range(3)}
-    shares = torch.tensor([[0.2, 0.5, 0.3], [1.5, -1.0, 0.5]], dtype=torch.float64)
-    measured = Mixtures(networks, x, y).measure(shares)
-    for row, share in zip(measured, shares.tolist(), strict=True):
-        mixed = batchnorm_cnn(seed=9)
-        with torch.no_grad():
-            for name, parameter in mixed.named_parameters():
-                parents = [dict(network.named_parameters())[name] for network in networks.values()]
-                parameter.copy_(sum(a * parent for a, parent in zip(share, parents, strict=True)))
-            h = x
-            for module in mixed:
-                if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d)):
-                    axes = [axis for axis in range(h.ndim) if axis != 1]
-                    module.running_mean.copy_(h.mean(axes))
-                    module.running_var.copy_(h.var(axes, unbiased=False))
-                h = module(h)
-        assert row[0].item() == pytest.approx(cross_entropy(h, y).item(), rel=1e-10)
 
 
 @pytest.mark.slow
@@ -227,15 +199,6 @@ def test_stacked_weights_give_what_a_plain_loop_gives(spec, dtype, monkeypatch):
     tolerance = 1e-4 if dtype == torch.float32 else 1e-11
     for mixtures in (stacked, looped):
         assert torch.allclose(mixtures.measure(shares), torch.tensor(expected, dtype=torch.float64), rtol=tolerance)
-
-
-def test_networks_are_left_as_they_are():
-    networks = {name: batchnorm_cnn(seed=seed).float().train() for seed, name in enumerate("abc")}
-    before = {name: {key: value.clone() for key, value in of.state_dict().items()} for name, of in networks.items()}
-    survey_of(networks, "abc", images_of((2, 7, 7)))
-    for name, network in networks.items():
-        assert network.training
-        assert all(torch.equal(value, before[name][key]) for key, value in network.state_dict().items())
 
 
 @pytest.mark.parametrize(
@@ -320,17 +283,6 @@ def test_a_cell_has_the_loss_at_its_column_along_the_first_axis_and_its_row_alon
         assert survey.accuracy[row, column].item() == pytest.approx(accuracy)
 
 
-def test_it_can_be_stopped_between_two_points():
-    networks = {name: nn.Sequential(nn.Flatten(), network).float() for name, network in three_mlps().items()}
-    landscape = Landscape(resolution=5, images=30)
-    plan = landscape.plan(networks, "abc", images_of((1, 2, 3)), device="cpu")
-    kept = []
-    with pytest.raises(Cancelled):
-        for survey in landscape.run(plan, Monitor(cancelled=lambda: bool(kept) and kept[-1].finished.any().item())):
-            kept.append(survey)  # noqa: PERF402 - what was handed over before the end is what counts
-    assert kept[-1].finished.sum() == 9 and kept[-1].done < kept[-1].total
-
-
 def test_the_same_seed_gives_the_same_survey_and_another_one_other_images():
     networks, images = {name: cnn(seed=seed).float() for seed, name in enumerate("abc")}, images_of((2, 7, 7))
     first, second, other = (survey_of(networks, "abc", images, seed=seed) for seed in (0, 0, 1))
@@ -343,21 +295,6 @@ def test_images_are_drawn_from_the_rows_that_are_said():
     rows = (images.labels != 2).nonzero().flatten()
     plan = Landscape(images=10).plan(networks, "abc", images, rows=rows, device="cpu")
     assert plan.mixtures.labels.unique().tolist() == [0, 1]
-
-
-def test_the_grid_holds_the_networks_and_a_margin():
-    networks = {name: cnn(seed=seed).float() for seed, name in enumerate("abcd")}
-    survey = survey_of(networks, "abc", images_of((2, 7, 7)), margin=0.5)
-    for marker in survey.markers:
-        assert survey.xs[0] < marker.x < survey.xs[-1] and survey.ys[0] < marker.y < survey.ys[-1]
-    assert survey.loss.shape == (4, 4) and survey.loss.isfinite().all()
-
-
-def test_clipping_is_for_drawings_alone():
-    networks = {name: cnn(seed=seed).float() for seed, name in enumerate("abc")}
-    plain, clipped = (survey_of(networks, "abc", images_of((2, 7, 7)), clip=clip) for clip in (None, 1.2))
-    assert torch.equal(plain.loss, clipped.loss) and (clipped.loss > 1.2).any()
-    assert torch.equal(clipped.clipped, clipped.loss > 1.2) and not plain.clipped.any()
 
 
 def test_reduced_precision_is_the_grids_alone_and_near():
@@ -395,29 +332,6 @@ def test_files_hold_everything(tmp_path):
     (tmp_path / "landscape.json").write_text("[")
     with pytest.raises(ValueError, match="missing or broken"):
         Survey.load(tmp_path)
-
-
-def test_an_unfinished_survey_can_be_kept():
-    networks = {name: cnn(seed=seed).float() for seed, name in enumerate("abc")}
-    landscape = Landscape(resolution=5, images=30)
-    plan = landscape.plan(networks, "abc", images_of((2, 7, 7)), device="cpu")
-    coarse = next(survey for survey in landscape.run(plan) if survey.finished.any())
-    again = Survey.from_json(json.loads(json.dumps(coarse.to_json(), allow_nan=False)))
-    assert torch.equal(again.finished, coarse.finished) and torch.equal(again.loss.isnan(), ~coarse.finished)
-
-
-def test_a_path_can_be_stopped_in_its_middle(monkeypatch):
-    monkeypatch.setitem(mixtures_module.PASS_BYTES, "cpu", 1)  # point by point
-    networks = {name: cnn(seed=seed) for seed, name in enumerate("abc")}
-    asked = []
-
-    def cancelled():
-        asked.append(1)
-        return len(asked) == 3
-
-    with pytest.raises(Cancelled):
-        path_between(Mixtures(networks, normal(9, 2, 7, 7), labels(9, 3)), "a", "b", 5, Monitor(cancelled=cancelled))
-    assert len(asked) == 3
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Landscapes of finished runs: known by settings and content, kept while they grow, taken up from any folder."""
 
+import csv
 import dataclasses
 import json
 import shlex
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from retrofit_core.cli import main
+from retrofit_core.data import load
 from retrofit_core.inspection.landscape import Landscape, Survey, keep
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, save_model
@@ -16,6 +18,7 @@ from retrofit_core.runs import RunConfig, execute
 from retrofit_core.runs.landscapes import LandscapeConfig, material_of
 from retrofit_core.runs.store import content_of, notes_of
 from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.training.evaluation import evaluate
 
 MLP = {"architecture": "mlp", "sizes": [64, 8, 6, 10]}
 THROUGH = ("parent 0", "parent 1", "fused")
@@ -47,21 +50,6 @@ def surveys(record, monitor=None):
     return TINY.run(planned(record), monitor)
 
 
-def test_settings_come_back_from_their_json():
-    config = LandscapeConfig(("parent 0", "aligned parent 1", "fused"), "OTFusion", Landscape(resolution=7, seed=4))
-    assert LandscapeConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
-    with pytest.raises(ValueError, match="not settings of a landscape"):
-        LandscapeConfig.from_json({"through": ["parent 0"]})
-
-
-def test_the_command_names_what_is_not_as_by_default():
-    config = LandscapeConfig(THROUGH, "Git-Re-Basin", Landscape(resolution=7, path_points=5))
-    assert config.command("runs/3f") == (
-        "retrofit landscape --record runs/3f --through 'parent 0, parent 1, fused' --align Git-Re-Basin --resolution 7 "
-        "--path-points 5"
-    )
-
-
 def test_the_key_changes_with_what_changes_numbers_and_not_with_a_clip(record, tmp_path):
     def key(**changes):
         return dataclasses.replace(CONFIG, landscape=dataclasses.replace(TINY, **changes)).key(record)
@@ -89,15 +77,6 @@ def test_networks_and_images_are_found_from_any_folder(record, tmp_path, monkeyp
     assert len(material.images()) == 359
 
 
-def test_the_last_survey_is_kept(record, tmp_path):
-    *_, last = surveys(record)
-    kept = keep(surveys(record), tmp_path / "new" / "plane")
-    assert Survey.load(tmp_path / "new" / "plane").done == Survey.load(tmp_path / "new" / "plane").total
-    assert torch.equal(kept.loss, last.loss)
-    with pytest.raises(ValueError, match="no survey to keep"):
-        keep([], tmp_path)
-
-
 def test_what_is_measured_before_a_cancellation_is_kept(record, tmp_path):
     steps = []
     monitor = Monitor(lambda event: steps.append(event), lambda: sum(step["kind"] == "step" for step in steps) > 4)
@@ -105,16 +84,6 @@ def test_what_is_measured_before_a_cancellation_is_kept(record, tmp_path):
         keep(surveys(record, monitor), tmp_path)
     kept = Survey.load(tmp_path)
     assert 0 < kept.done < kept.total and len(kept.markers) == 4
-
-
-def test_the_command_keeps_settings_beside_the_landscape_and_leaves_no_notes(record, monkeypatch, capsys):
-    monkeypatch.chdir(record.parent)
-    out = record / "landscapes" / CONFIG.key(record)
-    assert main(["landscape", "--record", "run", *CONFIG.words(), "--device", "cpu", "--out", str(out), "--json"]) == 0
-    capsys.readouterr()
-    settings = json.loads((out / "settings.json").read_text())
-    assert LandscapeConfig.from_json(settings) == CONFIG and settings["of"] == content_of(record)
-    assert Survey.load(out).done == Survey.load(out).total and notes_of(out) == {}
 
 
 def test_a_file_called_cancel_stops_the_command_and_a_failure_is_noted(record, monkeypatch, capsys):
@@ -159,12 +128,6 @@ def test_what_is_of_other_networks_or_settings_is_not_gone_on_with(record):
         next(TINY.run(planned(record), known=dataclasses.replace(last, markers=moved)))
 
 
-def test_a_finished_one_is_handed_over_as_it_is(record):
-    *_, last = surveys(record)
-    (again,) = {survey.done for survey in TINY.run(planned(record), known=last)}
-    assert again == last.total
-
-
 def test_the_command_goes_on_in_the_folder(record, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(record.parent)
     first = next(survey for survey in surveys(record) if survey.finished.any())
@@ -201,6 +164,105 @@ def test_the_fine_tuned_network_is_among_the_networks(record, tmp_path, monkeypa
     assert main([*shlex.split(words), "--device", "cpu", "--out", str(tmp_path)]) == 0
     names = [marker.name for marker in Survey.load(tmp_path).markers]
     assert names == ["parent 0", "fused", "fine-tuned", "parent 1", "average"]
-    assert LandscapeConfig.from_json(json.loads((tmp_path / "settings.json").read_text())) == with_tuned
+    settings = json.loads((tmp_path / "settings.json").read_text())
+    assert LandscapeConfig.from_json(settings) == with_tuned and settings["of"] == content_of(record)
+    assert notes_of(tmp_path) == {}
     assert main(["landscape", "--record", "run", "--tuned", "run/finetunings/gone", "--plan"]) == 2
     assert "there is no fine-tuning gone" in capsys.readouterr().err.replace("\n", " ")
+
+
+# --- retrofit landscape, in this process, with small networks of digits that nobody trained ---------------------------
+
+
+SMALL = ("--resolution", "3", "--images", "40", "--path-points", "3", "--directions", "3", "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("landscape")
+    for index, name in enumerate(("a", "b", "fused", "tuned")):
+        save_model(build(MLP, seed=index), folder / f"{name}.safetensors")
+    save_model(build({**MLP, "sizes": [64, 9, 6, 10]}, seed=0), folder / "wide.safetensors")
+    config = RunConfig(
+        (str(folder / "a.safetensors"), str(folder / "b.safetensors")),
+        fusion_from="iid",
+        method="KF-Linear",
+        samples=60,
+        device="cpu",
+    )
+    execute(config, folder / "run")
+    return folder
+
+
+@pytest.fixture
+def said(folder, monkeypatch, capsys):
+    """What a command prints, and its exit code."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "150")
+
+    def call(*words):
+        code = main(["landscape", *words])
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    return call
+
+
+def test_checkpoints_are_surveyed_printed_and_written(said, folder):
+    words = ("a.safetensors", "b.safetensors", "--fused", "fused.safetensors", "--tuned", "tuned.safetensors")
+    code, text = said(*words, *SMALL, "--align", "git-re-basin", "--clip", "2.4", "--out", "out", "--json")
+    assert code == 0, text
+    survey = Survey.load(folder / "out")
+    assert json.loads(text)["loss"] == survey.to_json()["loss"]
+    names = ["parent 0", "parent 1", "fused", "aligned parent 1", "average", "fine-tuned"]
+    assert [marker.name for marker in survey.markers] == names and survey.done == survey.total
+    assert survey.facts["images"] == 40 and survey.facts["clip"] == 2.4
+    with (folder / "out" / "landscape.csv").open() as file:
+        kinds = [line["kind"] for line in csv.DictReader(file)]
+    assert [kinds.count(kind) for kind in ("network", "grid", "path")] == [6, 9, 9]
+
+
+def test_the_loss_of_a_network_is_that_of_evaluate_on_all_images(said, folder):
+    test = load("digits", "test")
+    words = ("a.safetensors", "b.safetensors", "--fused", "fused.safetensors", "--tuned", "tuned.safetensors", *SMALL)
+    code, text = said(*words, "--json", "--images", str(len(test)))
+    assert code == 0, text
+    files = {"parent 0": "a", "parent 1": "b", "fused": "fused", "fine-tuned": "tuned"}
+    markers = json.loads(text)["markers"]
+    assert {marker["name"] for marker in markers} == {*files, "average"}
+    for marker in (marker for marker in markers if marker["name"] in files):
+        expected = evaluate(load_model(folder / f"{files[marker['name']]}.safetensors")[0], test)
+        assert marker["loss"] == pytest.approx(expected["loss"], rel=1e-5)
+        assert marker["accuracy"] == pytest.approx(expected["accuracy"])
+
+
+def test_a_record_knows_its_networks_and_data(said, folder):
+    code, text = said(
+        "--record", "run", *SMALL, "--through", "parent 0, aligned parent 1, fused", "--align", "otfusion"
+    )
+    assert code == 0, text
+    assert "The plane through parent 0, aligned parent 1 and fused" in text
+
+
+def test_the_plan_says_how_much_work_it_is_and_does_nothing(said, folder):
+    words = ("a.safetensors", "b.safetensors", "--fused", "fused.safetensors", *SMALL, "--plan", "--out", "none")
+    code, text = said(*words)
+    assert code == 0 and "38 points of weight space (4 of networks, 9 of grid, 9 of paths, 16 of flatness)" in text
+    assert not (folder / "none").exists()
+    assert json.loads(said(*words, "--json")[1])["evaluations"]["grid"] == 9
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["a.safetensors", "b.safetensors"], "a plane needs three networks that are not on one line. Found parent 0"),
+        (["a.safetensors", "b.safetensors", "--through", "parent 0, parent 1, average"], "are on one line"),
+        (["a.safetensors", "--record", "run"], "omit the checkpoints"),
+        (["--record", "nothing"], "nothing is not a run record"),
+        (["a.safetensors", "b.safetensors", "--fused", "fused.safetensors", "--norms", "none"], "norms"),
+        (["a.safetensors", "b.safetensors", "--fused", "no.safetensors"], "there is no checkpoint at no.safetensors"),
+    ],
+)
+def test_what_cannot_be_surveyed_is_refused(said, words, message):
+    code, text = said(*words)
+    assert code == 2 and message in text.replace("\n", " "), text

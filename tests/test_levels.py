@@ -4,61 +4,36 @@ from collections.abc import Callable
 
 import pytest
 import torch
-import torchvision
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from retrofit_core import METHODS
-from retrofit_core.networks.architectures import build
-from retrofit_core.networks.levels import compose, partition, rows, unfolded
+from retrofit_core.networks.levels import partition, rows, unfolded
+from retrofit_core.networks.symmetry import neuron_groups, shuffled
+from tests.families import Code
 from tests.flat import fuse
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import (
     CNN_SHAPE,
     VGG_SHAPE,
     batchnorm_cnn,
     cnn,
     initialised,
+    labels,
     mlp,
     normal,
+    permuted,
     residual,
 )
 from tests.properties import assert_close, assert_parameters_shared, assert_reproduces, assert_same_function
+from tests.test_contract import options_for
 
 MODELS = {
     "mlp": (mlp, (6,), 3),
     "mlp without bias": (lambda: mlp(bias=False), (6,), 3),
     "cnn": (cnn, CNN_SHAPE, 3),
-    "our mlp": (lambda: build({"architecture": "mlp", "sizes": [98, 7, 3]}, seed=0).double().eval(), CNN_SHAPE, 2),
-    "our cnn": (
-        lambda: build({"architecture": "cnn", "widths": [3, 4, 5], "channels": 3}, seed=0).double().eval(),
-        VGG_SHAPE,
-        4,
-    ),
-    "our vgg": (
-        lambda: build({"architecture": "vgg", "plan": [3, "M", 4, 5, "M"], "size": 8}, seed=0).double().eval(),
-        VGG_SHAPE,
-        4,
-    ),
     "residual": (residual, CNN_SHAPE, 4),
 }
-
-
-def small_torchvision_vgg(batch_norm: bool) -> nn.Module:
-    """torchvision's class and forward with its layers made small."""
-    with torch.device("meta"):  # its own classifier has 120 million weights
-        model = torchvision.models.VGG(nn.Identity(), num_classes=4, init_weights=False)
-    model.features = torchvision.models.vgg.make_layers([4, "M", 5, "M", 6, 6, "M"], batch_norm=batch_norm)
-    model.classifier = nn.Sequential(
-        nn.Linear(6 * 49, 12),
-        nn.ReLU(True),
-        nn.Dropout(),
-        nn.Linear(12, 8),
-        nn.ReLU(True),
-        nn.Dropout(),
-        nn.Linear(8, 4),
-    )
-    return initialised(model, 0).float()
 
 
 @each_case("boundaries", ["preactivations", "activations", 2])
@@ -75,37 +50,6 @@ def test_levels_compose_to_the_model_bit_for_bit(name, boundaries):
         assert name == "residual" or all(level.affine is not None for level in levels)
     if boundaries == 2:
         assert len(levels) == 2
-
-
-@pytest.mark.parametrize("batch_norm", [False, True])
-def test_torchvision_vgg_small(batch_norm):
-    model = small_torchvision_vgg(batch_norm)
-    x = normal(3, 3, 32, 32).float()
-    levels = partition(model, x[:2])
-    assert_reproduces(model, levels, x, exact=not batch_norm)
-    assert [level.kind for level in levels] == ["Conv2d"] * 4 + ["Linear"] * 3
-    assert [level.width for level in levels] == [4, 5, 6, 6, 12, 8, 4]
-    assert [level.positions for level in levels] == [1024, 256, 64, 64, 1, 1, 1]
-    if not batch_norm:
-        assert_parameters_shared(model, levels)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "make", [torchvision.models.vgg11_bn, pytest.param(torchvision.models.vgg11, marks=pytest.mark.long)]
-)
-def test_torchvision_vgg11_untouched(make):
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = make(num_classes=10).eval()
-    x = normal(2, 3, 64, 64).float()
-    levels = partition(model, x)
-    exact = make is torchvision.models.vgg11
-    assert_reproduces(model, levels, x, exact=exact)
-    assert len(levels) == 11
-    assert all(level.affine is not None for level in levels)
-    if exact:
-        assert_parameters_shared(model, levels)
 
 
 def test_folded_batchnorms_compose_to_rounding_and_go_back():
@@ -125,16 +69,6 @@ def test_folded_batchnorms_compose_to_rounding_and_go_back():
             level.put_back()
         assert_reproduces(model, levels, x, exact=False)
         assert (model(x) - expected).abs().max() > 0.1
-
-
-def test_a_batchnorm_before_its_layer_cannot_be_folded():
-    model = initialised(
-        nn.Sequential(nn.BatchNorm2d(2), nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(75, 3)), 0
-    )
-    levels = partition(model, normal(2, *CNN_SHAPE))
-    assert levels[0].affine is None
-    assert "2 layers with parameters (0, 1)" in levels[0].why_not_affine
-    assert_reproduces(model, levels, normal(4, *CNN_SHAPE))
 
 
 def test_wanted_number_of_levels_balances_the_parameters():
@@ -159,13 +93,6 @@ def test_boundaries_at_named_modules():
         partition(cnn(), x, ["0", "1"])
     with pytest.raises(ValueError, match="unknown boundaries 'everywhere'"):
         partition(model, x, "everywhere")
-
-
-def test_no_level_ends_inside_a_branch():
-    levels = partition(residual(), normal(2, *CNN_SHAPE))
-    assert [level.name for level in levels] == ["stem", "blocks.0", "blocks.1", "fc"]
-    assert "2 layers with parameters" in levels[1].why_not_affine
-    assert levels[3].affine is not None
 
 
 class ByBatchSize(nn.Module):
@@ -223,32 +150,6 @@ def test_what_cannot_be_traced_is_taken_whole_and_a_model_that_branches_itself_i
     assert_parameters_shared(model, levels)
     with pytest.raises(ValueError, match=r"leaves=\['outer'\] are not submodules of Around"):
         partition(model, x, leaves=["outer"])
-
-
-class Tied(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 3)
-        self.b.weight = self.a.weight
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.c(self.b(self.a(x).relu()).relu())
-
-
-def test_tied_weights_are_refused_across_levels_and_allowed_within_one():
-    model, x = initialised(Tied(), 0), normal(3, 4)
-    with pytest.raises(ValueError, match="levels 'a' and 'b' share the weights 'a.weight'"):
-        partition(model, x)
-    levels = partition(model, x, ["b"])
-    assert [level.name for level in levels] == ["b", "c"]
-    assert_reproduces(model, levels, x)
-
-
-def test_a_module_used_in_two_levels_is_refused():
-    layer = nn.Linear(4, 4)
-    model = initialised(nn.Sequential(layer, nn.ReLU(), layer, nn.ReLU(), nn.Linear(4, 2)), 0)
-    with pytest.raises(ValueError, match="share the weights"):
-        partition(model, normal(2, 4))
 
 
 class TwoInputs(nn.Module):
@@ -336,14 +237,6 @@ def test_tokens_have_their_neurons_last():
     assert_reproduces(model, levels, normal(4, 3, 5))
 
 
-def test_dropout_is_transparent_and_off():
-    model = initialised(nn.Sequential(nn.Linear(4, 5), nn.Dropout(0.9), nn.ReLU(), nn.Linear(5, 2), nn.Dropout(0.9)), 0)
-    model.train()
-    levels = partition(model, normal(3, 4))
-    assert [level.kind for level in levels] == ["Linear", "Linear"]
-    assert torch.equal(compose(levels, normal(3, 4)), compose(levels, normal(3, 4)))
-
-
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")
 @each_case(
     "conv",
@@ -363,49 +256,6 @@ def test_unfolded_rows_times_weights_are_the_convolution(conv):
     x = normal(2, *CNN_SHAPE)
     bias = 0 if layer.bias is None else layer.bias
     assert_close(unfolded(layer, x) @ layer.weight.flatten(1).T + bias, rows(layer(x), 1), 1e-12)
-
-
-def test_rows_of_convolutions_and_tokens():
-    x = torch.arange(24.0).reshape(2, 3, 2, 2)
-    assert rows(x, 1)[1].tolist() == [1, 5, 9]
-    assert rows(x.flatten(2), -1).shape == (6, 4)
-
-
-@pytest.mark.parametrize("groups, channelwise", [(2, False), (4, True)])
-def test_grouped_convolutions_are_affine_part_by_part(groups, channelwise):
-    model = initialised(nn.Sequential(nn.Conv2d(4, 4, 3, groups=groups), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2)), 0)
-    levels = partition(model, normal(2, 4, 4, 4))
-    assert (levels[0].why_not_affine, levels[0].form.parts, levels[0].form.channelwise) == ("", groups, channelwise)
-    assert levels[1].affine is not None
-
-
-def test_activations_end_levels_that_are_not_affine():
-    levels = partition(mlp(), normal(2, 6), "activations")
-    assert [level.why_not_affine for level in levels] == [
-        "'_1' comes after its affine layer",
-        "'_3' comes after its affine layer",
-        "",
-    ]
-
-
-def test_a_random_forward_is_found_out():
-    class Noisy(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.fc = nn.Linear(4, 3)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.fc(x) + torch.rand(3, dtype=x.dtype, device=x.device)
-
-    with pytest.raises(ValueError, match="partition does not reproduce the model|cannot be traced"):
-        partition(initialised(Noisy(), 0), normal(3, 4))
-
-
-def test_batchnorm_does_not_change_where_our_vgg_is_cut():
-    plain = build({"architecture": "vgg", "plan": [3, "M", 4, "M"], "size": 8}, seed=0)
-    normed = build({"architecture": "vgg", "plan": [3, "M", 4, "M"], "size": 8, "batch_norm": True}, seed=0)
-    x = normal(2, *VGG_SHAPE).float()
-    assert len(partition(plain, x)) == len(partition(normed, x)) == 3
 
 
 # --- what ended in raw errors or in other numbers ---------------------------------------------------------------------
@@ -434,29 +284,6 @@ def test_networks_of_several_outputs_are_asked_which_is_meant(method, kind, wrap
     assert chosen(data[0]).shape == (12, 3)
     plain = METHODS[method]([initialised(Outputs(lambda y: {"logits": y}), seed) for seed in range(2)], data)
     assert torch.equal(plain.model(data[0]), chosen(data[0]))
-
-
-class Asking(nn.Module):
-    """Looks at what its input holds, which no trace can follow."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc(x) if x.isfinite().all() else x
-
-
-@pytest.mark.slow
-def test_what_cannot_be_followed_is_taken_whole_and_one_level_is_said_to_be_that():
-    parts = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), Asking(), nn.ReLU(), nn.Linear(4, 3))
-    levels = partition(parts, normal(2, 4).float())
-    assert [level.name for level in levels] == ["0", "4"] and levels[0].affine is not None and levels[1].affine is None
-    single = [initialised(nn.Sequential(Asking(), nn.ReLU()), seed) for seed in range(2)]
-    data = normal(12, 4)
-    assert [level.name for level in partition(single[0], data[:2])] == ["0"]
-    result = METHODS["KF-Gradient"](single, data, epochs=1)
-    assert "distillation" in result.note and METHODS["KF-Gradient"]([parts], data.float(), epochs=1).note == ""
 
 
 class Named(nn.Module):
@@ -491,17 +318,6 @@ def test_tensors_may_be_passed_by_name(method, options):
     assert [level.kind for level in levels] == ["Conv2d", "not affine", "Linear"]
     assert_reproduces(model, levels, x)
     assert_same_function(model, METHODS[method]([model, model], x, **options).model, x, 1e-6)
-
-
-def test_layers_called_by_name_are_fitted_in_closed_form():
-    class Plain(Named):
-        def forward(self, x: Tensor) -> Tensor:
-            h = self.inner(input=self.conv(input=x).relu())
-            return self.fc(input=h.relu().mean((2, 3)))
-
-    model, x = initialised(Plain(), 0), normal(30, *CNN_SHAPE)
-    fused = METHODS["HF-Linear"]([model, model], x, ridge=0).model
-    assert_same_function(model, fused, x, 1e-7)
 
 
 class Normalised(nn.Module):
@@ -670,13 +486,6 @@ def test_batchnorm_without_running_statistics_is_refused(make, name, fit):
         fuse([model, model], normal(20, *CNN_SHAPE), fit=fit)
 
 
-def test_instance_norm_without_running_statistics_is_as_good_as_any_layer():
-    model = initialised(unfixed(nn.InstanceNorm2d), 0)
-    levels = partition(model, normal(2, *CNN_SHAPE))
-    assert [level.kind for level in levels] == ["Conv2d", "Linear"]
-    assert_reproduces(model, levels, normal(4, *CNN_SHAPE))
-
-
 class Masking(nn.Module):
     """A mask that is made for the size of what a layer gives, and read by the layers behind it."""
 
@@ -695,3 +504,173 @@ class Masking(nn.Module):
 def test_a_tensor_holds_neurons_of_no_level_whose_output_only_gives_it_its_size():
     levels = partition(Masking().eval(), normal(2, 3, 4).float(), "layers")
     assert [[tensor.maker for tensor in level.alive] for level in levels] == [[-1, 0], [-1, 1], [-1, 2], [3]]
+
+
+# --- tracing: control flow looks at shapes, functions become layers, the neuron axis is read off the ------------------
+
+
+class LooksAtShapes(nn.Module):
+    """Asks for sizes in every way that there is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 5, 3), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        B, C, H, W = x.shape
+        if H % 2 or C != 3:
+            x = F.pad(x, (0, 1, 0, 1))
+        x = x * 1.0
+        assert x.ndim == 4 and len(x.shape) == 4, f"{tuple(x.shape)}"
+        x = self.first(x).relu()
+        for _ in range(x.size(2) // H):
+            x = x * 2
+        B, C, H, W = x.shape
+        x[:, 0, 1:, ...] = x[:, 1, :-1] * 2
+        grid = torch.linspace(0, 1, int(W))
+        x = x + grid.to(x.dtype)
+        x = self.second(x) if mask is None else mask
+        x = x.reshape(B, -1, (H - 2) * (W - 2)).mean(-1)
+        x = x + torch.zeros((B, x.shape[1]), dtype=x.dtype) + torch.arange(2 * B, device=x.device)[:B, None] * 0
+        return self.last(x.view(B, x.shape[1]).relu())
+
+
+def test_control_flow_may_look_at_shapes():
+    model = initialised(LooksAtShapes(), 0)
+    for shape in (VGG_SHAPE, (3, 7, 7)):
+        x = normal(5, *shape)
+        levels = partition(model, x[:2])
+        assert [level.name for level in levels] == ["first", "second", "last"]
+        assert_reproduces(model, levels, x)  # five samples, traced with two
+    twin = shuffled(model, x, torch.Generator().manual_seed(1))
+    for method in ("Git-Re-Basin", "OTFusion", "ZipIt"):
+        assert_same_function(METHODS[method]([model, twin], x, device="cpu").model, model, x, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "what", [lambda h: h.mean() > 0, lambda h: int(h[0, 0]) == 3, lambda h: h.argmax(1).tolist()[0] + h.shape[1] > 4]
+)
+def test_control_flow_must_not_look_at_contents(what):
+    code = lambda net, x: net.last(h.relu() if what(h := net.fc(x)) else h)  # noqa: E731
+    model = initialised(Code(code, fc=nn.Linear(4, 4), last=nn.Linear(4, 3)), 0)
+    with pytest.raises(ValueError, match="Code cannot be traced .*contents of tensors"):
+        partition(model, normal(3, 4))
+
+
+def test_batches_that_are_fixed_are_found_out():
+    class Fixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc, self.last = nn.Linear(4, 4), nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.stack([self.last(self.fc(row).relu()) for row in x])
+
+    with pytest.raises(ValueError, match="level .* does not run on a batch of another size"):
+        partition(initialised(Fixed(), 0), normal(2, 4))
+
+
+class Norm(nn.BatchNorm2d):
+    """A BatchNorm with its activation, as timm has it."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        x = F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.1, self.eps)
+        return x.relu()
+
+
+class Padded(nn.Conv2d):
+    """A convolution that pads by itself."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        x = F.pad(input, (1, 1, 1, 1))
+        return F.conv2d(x, self.weight, self.bias, self.stride, (0, 0), self.dilation, self.groups)
+
+
+class Groups(nn.GroupNorm):
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(input, self.num_groups, self.weight, None, self.eps).relu()  # without a shift
+
+
+class Functional(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.next = Padded(3, 4, 3, bias=False), Norm(4), nn.Conv2d(4, 6, 3)
+        self.groups, self.last = Groups(2, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.normalize(self.groups(self.next(self.norm(self.conv(x)))).mean((2, 3)))
+        return F.linear(x, self.last.weight, self.last.bias)
+
+
+def test_functions_with_the_weights_of_a_layer_are_that_layer():
+    model, x = initialised(Functional(), 0), normal(5, *VGG_SHAPE)
+    model.norm.running_mean.normal_(generator=torch.Generator().manual_seed(1))
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    levels = partition(model, x[:2], "layers")
+    assert [level.name for level in levels] == ["conv", "next", "last"]
+    assert [len(level.folds) for level in levels] == [1, 0, 0]
+    assert_reproduces(model, levels, x, exact=False)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    with torch.no_grad():
+        levels[0].affine.weight.mul_(2)
+    expected = model(x)
+    for level in levels:
+        level.put_back()
+    assert not torch.allclose(model(x), expected)  # it is the model's own layer that is written
+    model.load_state_dict(before)
+    groups = neuron_groups(model, x)
+    assert [(group.name, group.width) for group in groups] == [("conv", 4), ("next[0]", 3), ("next[1]", 3), ("last", 3)]
+    twin = shuffled(model, x, torch.Generator().manual_seed(1))
+    for method in ("Git-Re-Basin", "OTFusion"):
+        assert_same_function(METHODS[method]([model, twin], x, device="cpu").model, model, x, 1e-6)
+
+
+# --- relatives of known layers: what torch computes alike is treated alike, by every method ---------------------------
+
+
+class OwnNorm(nn.BatchNorm2d):
+    pass
+
+
+def lazy(width):
+    norm = nn.LazyBatchNorm2d(dtype=torch.float64)
+    norm(normal(2, width, 3, 3))
+    return norm
+
+
+NORMS = {"SyncBatchNorm": nn.SyncBatchNorm, "a subclass": OwnNorm, "LazyBatchNorm2d": lazy}
+
+
+def with_norms(model, make):
+    """A copy whose BatchNorms are of another class, with the same state."""
+    twin = permuted(model, seed=1)
+    twin.load_state_dict(model.state_dict())
+    for name, module in list(twin.named_modules()):
+        if isinstance(module, nn.BatchNorm2d):
+            norm = make(module.num_features).double()
+            norm.load_state_dict(module.state_dict())
+            twin.set_submodule(name, norm)
+    return twin.eval()
+
+
+def pair():
+    model = batchnorm_cnn()
+    return [model, permuted(batchnorm_cnn(seed=4))]
+
+
+@pytest.mark.slow
+@each_case("method, name", spread([name for name in METHODS if name not in ("KF-Linear-KD", "Auto")], NORMS, 1))
+def test_every_batchnorm_is_fused_as_batchnorm2d(name, method):
+    x, y = normal(60, *CNN_SHAPE), labels(60, 3)
+    options, forms = options_for(method, pair(), 3), [{}]
+    if method in ("OTFusion", "Git-Re-Basin"):
+        forms.append({"repair": True})
+    for form in forms:
+        results = []
+        for make in (nn.BatchNorm2d, NORMS[name]):
+            parents = [with_norms(model, make) for model in pair()]
+            if "base" in options:
+                options["base"] = with_norms(batchnorm_cnn(seed=5), make)
+            results.append(METHODS[method](parents, (x, y), **options, **form).model.eval())
+        with torch.no_grad():
+            assert_close(results[1](x), results[0](x), 1e-10)

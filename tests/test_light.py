@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from retrofit_core.cli import application
-from retrofit_core.cli.words import words
 from tests.marks import ROOT, skip_without
 
 #: Packages of the extras, as they are imported.
@@ -90,19 +88,6 @@ def test_the_help_of_a_command_imports_torch_once(tmp_path):
     assert second[3] == [] != first[3]
     assert (second[0], second[1]) == (0, first[1])
     assert "kmeans (restarts" in re.sub(r"[\s│]+", " ", second[1])
-
-
-def test_kept_words_of_a_help_are_found_again_where_they_do_not_hold(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    expected = dict(words())
-    assert application._words() == expected
-    (kept,) = (tmp_path / "retrofit-workbench").iterdir()
-    content = json.loads(kept.read_text())
-    for state, broken in ((content["state"], False), (content["state"][1:], True), (None, True)):
-        kept.write_text(json.dumps({"state": state, "words": {"methods": "old"}}) if state else "[")
-        assert (application._words() == expected) is broken
-    monkeypatch.setenv("XDG_CACHE_HOME", str(kept))  # a file: nothing can be kept there
-    assert application._words() == expected
 
 
 @pytest.mark.slow

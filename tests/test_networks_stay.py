@@ -7,14 +7,16 @@ from contextlib import suppress
 import pytest
 import torch
 from torch import nn
+from torch.ao import quantization
 
-from retrofit_core import METHODS, centred, compare, importance_scores
+from retrofit_core import METHODS, centred, compare, evaluate, importance_scores
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.inspection.landscape import Landscape
+from retrofit_core.networks.checkpoints import save_model
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.marks import each_case
 from tests.networks import labels, normal
-from tests.properties import assert_same_function, assert_same_tensors, untouched
+from tests.properties import assert_same_tensors, untouched
 from tests.test_contract import EVERY, options_for
 from tests.test_landscape import images_of
 
@@ -111,16 +113,6 @@ def test_methods_leave_networks_as_they_were_and_give_ordinary_ones(name, make):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_what_a_forward_keeps_changes_no_fusion(name):
-    parents = pair(Plain)
-    keeping = pair(Keeping)
-    fused, expected = (
-        EVERY[name](models, (X, Y), **options_for(name, models, 4)).model for models in (keeping, parents)
-    )
-    assert_same_function(fused, expected, X, 1e-6)
-
-
-@pytest.mark.parametrize("name", EVERY)
 def test_networks_stay_as_they_are_when_the_work_is_stopped_or_their_code_fails(name):
     parents, seen = pair(Counting), []
     with untouched(*parents), suppress(Cancelled):
@@ -179,17 +171,6 @@ def test_data_with_a_graph_are_data(name):
     assert all(tensor.grad is None for tensor in (leaf, *backbone.parameters()))
 
 
-def test_data_with_a_graph_are_data_everywhere():
-    parents, backbone = pair(Plain), nn.Linear(X.shape[1], X.shape[1])
-    data = backbone(X), Y
-    result = METHODS["KF-Linear"](parents, data, importance="conductance", importance_data=[data, data])
-    analyse(parents, result, data)
-    compare(parents, data, data, ["average", "kd+epochs=1"])
-    importance_scores(parents[0], *data)
-    centred(parents[0], data[0])
-    assert all(parameter.grad is None for parameter in backbone.parameters())
-
-
 def test_an_attribute_that_cannot_be_copied_is_named_before_any_work():
     parents = pair(Plain)
     vars(parents[1].up)["guard"] = threading.Lock()
@@ -207,3 +188,92 @@ def test_parents_that_share_layers_share_them_in_the_work():
     _, task = METHODS["Average"].prepare(parents, (X, Y))
     first, second = task.parents
     assert first.up is second.up and first.up is not parents[0].up
+
+
+# --- state that is no tensor, weights that are no real numbers, and labels that are no classes: fused -----------------
+
+
+class Recipe(nn.Linear):
+    """A layer with settings in its state, as Transformer Engine's."""
+
+    extra: object = {"format": "e4m3"}
+
+    def get_extra_state(self):
+        return self.extra
+
+    def set_extra_state(self, state):
+        assert state == self.extra
+
+
+class Empty(Recipe):
+    extra = None
+
+
+class Spectral(nn.Module):
+    """A Fourier layer, as in neural operators."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.head = nn.Linear(6, 8), nn.Linear(8, 4)
+        self.weight = nn.Parameter(torch.randn(5, dtype=torch.complex64))
+
+    def forward(self, x):
+        return self.head(torch.fft.irfft(torch.fft.rfft(self.up(x).relu()) * self.weight, n=8))
+
+
+def small(layer=nn.Linear):
+    return nn.Sequential(layer(6, 12), nn.ReLU(), nn.Linear(12, 4)).eval()
+
+
+def two(make):
+    torch.manual_seed(0)
+    return [make(), make()]
+
+
+@each_case("layer", [Recipe, Empty])
+@pytest.mark.parametrize("name", EVERY)
+def test_extra_state_changes_no_fusion(name, layer):
+    parents, plain = two(lambda: small(layer)), two(small)
+    with untouched(*parents):
+        fused = EVERY[name](parents, (X, Y), **options_for(name, parents, 4)).model
+    assert_same_tensors(fused, EVERY[name](plain, (X, Y), **options_for(name, plain, 4)).model, 1e-6)
+
+
+def test_extra_state_is_not_lost_in_a_file_of_tensors(tmp_path):
+    with pytest.raises(ValueError, match="'0._extra_state' is extra state of type dict, .* torch.save"):
+        save_model(small(Recipe), tmp_path / "network.safetensors", spec={"architecture": "mlp"})
+
+
+@pytest.mark.filterwarnings("ignore:torch.ao.quantization", "ignore:torch.quantize_per_tensor")
+@pytest.mark.parametrize("name", EVERY)
+def test_quantised_and_complex_networks_are_refused_in_a_sentence(name):
+    quantised = two(lambda: quantization.quantize_dynamic(small()))
+    with pytest.raises(ValueError, match="parent 0: '0' is a quantised Linear, .*Fuse the networks before quantising"):
+        EVERY[name](quantised, (X, Y), **options_for(name, quantised, 4))
+    packed = two(small)
+    packed[0][0].weight = nn.Parameter(torch.ones(12, 6, dtype=torch.uint8), requires_grad=False)
+    with pytest.raises(ValueError, match="parent 0: '0.weight' is a quantised Parameter of torch.uint8"):
+        EVERY[name](packed, (X, Y), **options_for(name, packed, 4))
+    parents = two(lambda: Spectral().eval())
+    with pytest.raises(ValueError, match=r"parent 0 has complex weights \('weight'\).*torch.view_as_real"):
+        EVERY[name](parents, (X, Y), **options_for(name, parents, 4))
+
+
+@each_case("mark, said", [(-100, "-100 to 3"), (-1, "-1 to 3"), (255, "0 to 255")])
+def test_labels_that_are_no_classes_are_refused_before_any_fusion(mark, said):
+    networks, marked = two(small), torch.where(torch.arange(40) % 5 == 0, mark, Y)
+    images = images_of((1, 2, 3), classes=4)
+    images.labels[0] = mark
+    message = rf"the labels run from {said}, and .* 4 classes. Pass labels from 0 to 3.*" + (
+        "Leave out samples without a label" if mark < 0 else ""
+    )
+    for attempt in (
+        lambda: compare(networks, X, (X, marked), "average"),
+        lambda: METHODS["Greedy-Soup"](networks, (X, marked)),
+        lambda: METHODS["Auto"](networks, (X, marked)),
+        lambda: METHODS["KF-Linear"](networks, X, importance="conductance", importance_data=[(X, marked)] * 2),
+        lambda: importance_scores(networks[0], X, marked),
+        lambda: evaluate(nn.Sequential(nn.Flatten(), networks[0]), images),
+    ):
+        with pytest.raises(ValueError, match=message):
+            attempt()

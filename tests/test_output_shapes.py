@@ -6,11 +6,10 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from retrofit_core import METHODS, compare, evaluate, fuse
 from retrofit_core.data import load
-from retrofit_core.fusion.importance import Conductance, DeepLift, importance_scores
+from retrofit_core.fusion.importance import Conductance, DeepLift
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.training import train
 from retrofit_core.training.evaluation import ensemble
@@ -160,27 +159,6 @@ def test_scores_for_true_classes_refuse_other_outputs(name, score):
             METHODS[method].plan(parents, (x, y), importance=score(data="fusion"), device="cpu")
 
 
-@pytest.mark.parametrize("name", ["one output", "tokens", "dense"])
-def test_a_score_of_ones_own_sees_to_the_outputs_itself(name):
-    model, x, y = case(name)
-
-    def equal(levels, inputs, labels):
-        return [torch.ones(level.width) for level in levels]
-
-    found = METHODS["KF-Linear"](
-        [model, copy.deepcopy(model)], (x, y), importance=equal, importance_data="fusion", **LINEAR
-    )
-    assert_same_function(found.model, model, x, 1e-6)
-
-
-@each_case("name", ["one output", "tokens", "dense"])
-@each_case("score", ["conductance", "deeplift"])
-def test_scores_taken_alone_refuse_them_too(name, score):
-    model, x, y = case(name)
-    with pytest.raises(ValueError, match="the logit of the true class needs class scores"):
-        importance_scores(model, x, y, score)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["one output", "tokens", "dense"])
 def test_options_that_read_classes_refuse_other_outputs(name):
@@ -224,26 +202,3 @@ def test_training_measuring_and_analysing_refuse_other_outputs(alone):
     found = analyse(parents, result, (x, images.labels[:40]), test=images)
     assert found.accuracy == [] and "needs class scores" in found.missing["accuracy"]
     assert "needs class scores" in found.missing["conductance"]
-
-
-@pytest.mark.slow
-def test_perfect_regressors_stay_perfect():
-    """Two that both compute 2 x_0 + x_1, trained from different starts."""
-    x = normal(120, 5).float()
-    target = 2 * x[:, :1] + x[:, 1:2]
-
-    def trained(seed):
-        model = initialised(mlp(1), seed).float()
-        optimiser = torch.optim.Adam(model.parameters(), 1e-2)
-        for _ in range(400):
-            optimiser.zero_grad()
-            F.mse_loss(model(x), target).backward()
-            optimiser.step()
-        return model.eval()
-
-    parents = [trained(1), trained(2)]
-    with torch.no_grad():
-        worst = max(F.mse_loss(parent(x), target).item() for parent in parents)
-        mean = F.mse_loss(METHODS["Ensemble-Logits"](parents, x, device="cpu").model(x), target).item()
-        distilled = METHODS["KD"](parents, x, loss="mse", start="parent0", epochs=20, device="cpu").model
-        assert worst < 0.05 and mean <= worst and F.mse_loss(distilled(x), target).item() < 2 * worst

@@ -4,20 +4,23 @@ import dataclasses
 import json
 import shlex
 from contextlib import nullcontext
+from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 
 from retrofit_core.cli import main
 from retrofit_core.data import digits, load
-from retrofit_core.data.splits import dirichlet, read_splits
 from retrofit_core.networks.checkpoints import load_model
-from retrofit_core.system.files import Locked
+from retrofit_core.runs import RunConfig, execute
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import parents
 from retrofit_core.training.parents import TrainConfig, read_training, train_parents
 from tests.marks import each_case
+
+from .data.conftest import encoded, write
 
 SMALL = '{"architecture": "cnn", "widths": [4, 6, 6]}'
 WIDER = '{"architecture": "cnn", "widths": [6, 8, 8]}'
@@ -43,18 +46,7 @@ def test_the_papers_epochs_are_by_the_share_of_the_images_that_a_parent_sees(spl
     assert [each["epochs"] for each in parents.plan(config, images).settings] == [epochs, epochs]
 
 
-@each_case(
-    "facts",
-    [
-        [],
-        None,
-        {"colour": "red"},
-        {"arch": [1]},
-        {"parts": "2"},
-        {"twins": 1},
-        {"seed": None},
-    ],
-)
+@each_case("facts", [[], None, {"colour": "red"}, {"arch": [1]}, {"parts": "2"}])
 def test_a_config_of_other_fields_or_kinds_is_refused(facts):
     with pytest.raises(ValueError, match="a training's config"):
         TrainConfig.from_json(facts)
@@ -83,26 +75,17 @@ def test_the_command_means_the_config(config, tmp_path):
     ("config", "message"),
     [
         (TrainConfig(arch=(SMALL, SMALL, SMALL)), "3 architectures for 2 parents: give one --arch"),
-        (TrainConfig(ratio=0.5), "--ratio belongs to --split dirichlet and has no effect with --split sharded"),
         (
             TrainConfig(split="full", shards="0;1"),
             "--shards belong to --split sharded and have no effect with --split full",
         ),
-        (TrainConfig(shards="cats;dogs"), "--shards are the classes of each part by their numbers.*Found 'cats;dogs'"),
         (TrainConfig(shards="0,1;2"), "each of the classes .* once. Found"),
-        (TrainConfig(split="dirichlet", ratio=0.0), "in .0, 1.. Found 0.0"),
         (TrainConfig(twins=True), "--twins are one network .* --split full"),
-        (TrainConfig(twins=True, split="full", parts=1), "at least two --parts"),
-        (TrainConfig(twins=True, split="full", arch=(SMALL, WIDER)), "one --arch"),
-        (TrainConfig(split="shard"), "unknown split 'shard'.*Did you mean 'sharded'"),
-        (TrainConfig(recipe="smal"), "unknown recipe"),
-        (TrainConfig(augment="blur"), "unknown augmentation 'blur'"),
         (
             TrainConfig(data="the folder cannot be created", learning_rate=-1.0),
             "learning_rate is -1.0",
         ),
         (TrainConfig(parts=11), "10 classes are too few for 11 parts"),
-        (TrainConfig(mean=(0.5,)), "belong together"),
         (
             TrainConfig(arch=('{"architecture":"mlp","sizes":[32,24]}',)),
             "does not take the images of data set 'digits'",
@@ -132,25 +115,6 @@ def test_a_config_without_an_augmentation_of_its_own_keeps_its_key():
     """Folders are named by it: of earlier versions too, whose configs have no such field."""
     assert "augment" not in QUICK.to_json() and TrainConfig().key() == "fc3702a1a0"
     assert dataclasses.replace(QUICK, augment="none").key() != QUICK.key()
-
-
-def test_different_widths_on_a_milder_dirichlet_split(tmp_path):
-    config = dataclasses.replace(QUICK, arch=(SMALL, WIDER), split="dirichlet", ratio=0.9, epochs=1)
-    events = []
-    trained = train_parents(config, tmp_path, monitor=Monitor(events.append))
-    assert [load_model(row["model"])[0].spec["widths"] for row in trained] == [[4, 6, 6], [6, 8, 8]]
-    images = load("digits")
-    rows = read_splits(tmp_path / "splits.json", config.files(tmp_path), len(images))
-    for ours, theirs in zip(rows, dirichlet(images.labels, 2, seed=0, ratio=0.9), strict=True):
-        assert torch.equal(ours, theirs)
-    assert [sum(row["class_counts"]) for row in trained] == [len(part) for part in rows]
-    assert all(0 <= row["accuracy"] <= 100 for row in trained)
-    phases = [event for event in events if event["kind"] == "phase"]
-    assert [(event["name"], event["parent"], event["parents"]) for event in phases] == [
-        ("training", 0, 2),
-        ("training", 1, 2),
-    ]
-    assert read_training(tmp_path) == config
 
 
 def test_twins_are_shuffled_and_share_function_and_rows(tmp_path):
@@ -200,15 +164,6 @@ def test_a_cancelled_training_names_what_is_missing_and_goes_on_bit_for_bit(tmp_
     assert not list((tmp_path / "stopped").glob("*.unfinished"))
 
 
-def test_whether_parents_were_compiled_is_no_part_of_them(tmp_path, monkeypatch):
-    compiled = []
-    monkeypatch.setattr(torch, "compile", lambda model: compiled.append(model) or model)
-    train_parents(QUICK, tmp_path, only=0, test=False, compile=True)
-    train_parents(QUICK, tmp_path, resume=True, test=False)  # takes parent 0 as it is
-    assert len(compiled) == 1
-    assert "compile" not in load_model(tmp_path / "parent-0.safetensors")[1]["recipe"]
-
-
 @pytest.mark.parametrize("stopped", [False, True])
 def test_parents_of_other_images_are_not_taken_over(tmp_path, monkeypatch, stopped):
     """The data set was written over under its name: rows and labels are the same, the images are not."""
@@ -231,33 +186,6 @@ def test_parents_of_other_images_are_not_taken_over(tmp_path, monkeypatch, stopp
 
 
 @pytest.mark.slow
-def test_a_second_trainer_of_a_checkpoint_is_refused_and_other_parents_are_not(tmp_path):
-    refusals = []
-
-    def begin_again(event):
-        if event["kind"] == "epoch" and not refusals:
-            with pytest.raises(Locked) as refused:
-                train_parents(QUICK, tmp_path, only=0, resume=True)
-            refusals.append(str(refused.value))
-            train_parents(QUICK, tmp_path, only=1)
-
-    train_parents(QUICK, tmp_path, only=0, monitor=Monitor(begin_again))
-    assert "parent-0.safetensors is being written by the process" in refusals[0]
-    train_parents(QUICK, tmp_path / "straight")
-    for name in ("parent-0.safetensors", "parent-1.safetensors"):
-        left, right = (tensors(folder / name) for folder in (tmp_path, tmp_path / "straight"))
-        assert all(torch.equal(left[key], right[key]) for key in left)
-    assert not list(tmp_path.glob("*.unfinished"))
-
-
-def test_the_note_of_the_folder_stays_that_of_its_parents(tmp_path):
-    train_parents(QUICK, tmp_path)
-    with pytest.raises(ValueError, match="with learning_rate 0.003, this training has 0.1"):
-        train_parents(dataclasses.replace(QUICK, learning_rate=0.1), tmp_path, resume=True)
-    assert read_training(tmp_path) == QUICK
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"parts": 2}, {"seed": 1}, {"split": "full"}])
 def test_parents_of_another_split_are_neither_mixed_nor_overwritten(changes, tmp_path):
     before = dataclasses.replace(QUICK, parts=3, epochs=1)
@@ -277,11 +205,101 @@ def test_a_stray_parent_is_no_part_of_a_new_training(tmp_path):
         train_parents(QUICK, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "content", ["{", "[]", '{"schema": 9, "training": {}}', '{"schema": 1}', '{"schema": 1, "training": {"colour": 1}}']
-)
+@pytest.mark.parametrize("content", ["{", '{"schema": 9, "training": {}}', '{"schema": 1, "training": {"colour": 1}}'])
 def test_a_damaged_note_is_named(content, tmp_path):
     (tmp_path / parents.NOTE).write_text(content)
     with pytest.raises(ValueError, match=r"training.json cannot be used: .*Remove the folder"):
         read_training(tmp_path)
     assert read_training(tmp_path / "nowhere") is None
+
+
+# --- all data are looked at before any training: damaged images, classes of one split only; nothing -------------------
+
+
+def picture(label, row, kind="PNG"):
+    pixels = np.random.default_rng(row).integers(0, 100, (16, 16, 3), dtype=np.uint8)
+    pixels[..., label % 3] += 100
+    return encoded(pixels, kind)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Four classes, eight training and two test images each."""
+    for split, count in (("Train", 8), ("valid", 2)):
+        for label, name in enumerate(("ant", "bee", "cat", "dog")):
+            folder = tmp_path / "photos" / split / name
+            folder.mkdir(parents=True)
+            for row in range(count):
+                (folder / f"{row}.jpg").write_bytes(picture(label, row, "JPEG"))
+    return tmp_path / "photos"
+
+
+def config(data, **settings):
+    return TrainConfig(data=str(data), arch=(SMALL,), epochs=1, device="cpu", **settings)
+
+
+def halve(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def refused(config, folder, message, **settings):
+    """No epoch was trained, and no folder is there."""
+    events = []
+    with pytest.raises(ValueError, match=message):
+        train_parents(config, folder, monitor=Monitor(events.append), **settings)
+    assert not [event for event in events if event["kind"] in ("batch", "epoch")]
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("name", ["Train/ant/3.jpg", "Train/dog/7.jpg", "valid/cat/1.jpg"])
+def test_a_truncated_image_is_found_before_any_training(photos, tmp_path, name):
+    halve(photos / name)
+    refused(config(photos), tmp_path / "out", f"^[^ ]*{name} cannot be decoded as an image")
+
+
+def table(path, labels):
+    write(path, [picture(label, row) for row, label in enumerate(labels)], labels)
+
+
+def test_a_class_of_the_test_split_alone_is_refused_and_one_that_it_lacks_is_not(tmp_path):
+    data = tmp_path / "tables"
+    table(data / "train.parquet", [0, 1, 2, 3] * 4)
+    table(data / "test.parquet", [0, 1, 2] * 2)  # the highest is absent
+    assert [row["class_counts"] for row in train_parents(config(data), tmp_path / "good")]
+    assert load(data, "test").classes == ("0", "1", "2", "3")
+    table(data / "test.parquet", [0, 1, 2, 4])
+    refused(config(data), tmp_path / "out", "row 3 of the test split of .* has the label 4, but it has 4 classes")
+    table(data / "train.parquet", [0, 1, 3] * 4)
+    table(data / "test.parquet", [0, 1, 3, 2])
+    refused(config(data), tmp_path / "out", "row 3 of the test split .* of the class '2', but no training image is")
+
+
+def test_a_fusion_looks_at_the_test_images_first(photos, tmp_path):
+    folder = tmp_path / "parents"
+    train_parents(config(photos), folder)
+    halve(photos / "valid/cat/1.jpg")
+    files = config(photos).files(folder)
+    run = RunConfig(
+        files, str(photos), splits=str(folder / "splits.json"), method="KF-Linear", evaluate=True, samples=8
+    )
+    events = []
+    with pytest.raises(ValueError, match=r"valid/cat/1.jpg cannot be decoded"):
+        execute(run, monitor=Monitor(events.append))
+    assert not [event for event in events if event["kind"] == "level"]
+    for name in files:  # they would be trained again
+        Path(name).unlink()
+    with pytest.raises(ValueError, match=r"valid/cat/1.jpg cannot be decoded"):
+        execute(run, monitor=Monitor(events.append))
+    (photos / "valid").rename(photos / ".valid")
+    with pytest.raises(ValueError, match="holds no test split, only train"):
+        execute(run, monitor=Monitor(events.append))
+    assert not any(Path(name).exists() for name in files)
+
+
+def test_without_a_test_split_parents_are_trained_and_not_measured(tmp_path, capsys):
+    table(tmp_path / "tables" / "train.parquet", [0, 1] * 8)
+    words = ["--data", str(tmp_path / "tables"), "--epochs", "1", "--out"]
+    assert main(["train", "--arch", SMALL, *words, str(tmp_path / "out")]) == 0
+    assert "no test split" in capsys.readouterr().out
+    parent = str(tmp_path / "out/parent-0.safetensors")
+    assert main(["finetune", parent, *words, str(tmp_path / "tuned.safetensors")]) == 0

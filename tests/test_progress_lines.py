@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 from retrofit_core.cli import main, progress
 from retrofit_core.fusion.algorithm import fuse
 from retrofit_core.system.monitor import Monitor
@@ -20,48 +18,6 @@ def lines(capsys):
     return [LINE.sub("", line) for line in written]
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """Seconds that pass from one event to the next."""
-    now = iter(range(0, 1_000_000, 25))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
-
-
-def test_a_line_says_unit_level_phase_and_position(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "EVERY", 0.0)
-    log = progress.Log()
-    for event in (
-        {"kind": "phase", "name": "KF-Linear, seed 0", "unit": "1f"},
-        {"kind": "phase", "name": "conductance", "network": "parent 1"},
-        {"kind": "step", "name": "conductance", "index": 1, "total": 4},
-        {"kind": "level", "name": "features.3", "index": 2, "total": 9},
-        {"kind": "phase", "name": "fit"},
-        {"kind": "epoch", "index": 7, "total": 100, "loss": 0.5},
-        {"kind": "phase", "name": "[b]", "unit": "2a"},
-        {"kind": "phase", "name": "training", "parent": 0, "parents": 2},
-        {"kind": "batch", "index": 5, "total": 10, "epoch": 3, "epochs": 30},
-    ):
-        log.note(event)
-    assert lines(capsys) == [
-        "KF-Linear, seed 0",
-        "KF-Linear, seed 0: parent 1 conductance",
-        "KF-Linear, seed 0: parent 1 conductance, 25 %",
-        "KF-Linear, seed 0: level 3 of 9",
-        "KF-Linear, seed 0: level 3 of 9, fit",
-        "KF-Linear, seed 0: level 3 of 9, fit, epoch 7 of 100",
-        "[b]",
-        "[b]: training, parent 0 of 2",
-        "[b]: training, parent 0 of 2, epoch 3 of 30",
-    ]
-
-
-def test_lines_come_once_a_minute_at_most(capsys, clock):
-    log = progress.Log()
-    for index in range(9):
-        log.note({"kind": "step", "name": "x", "index": index, "total": 10})
-    assert 1 <= len(lines(capsys)) <= 4
-
-
 def test_every_event_of_a_fusion_and_of_a_training_can_be_said(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(progress, "EVERY", 0.0)
     for fit in ("ridge", "gradient"):
@@ -71,9 +27,3 @@ def test_every_event_of_a_fusion_and_of_a_training_can_be_said(capsys, monkeypat
     words = ["train", "--arch", "mlp", "--epochs", "2", "--out", str(tmp_path / "parents")]
     assert main(words) == 0
     assert "training, parent 1 of 2, epoch 2 of 2" in lines(capsys)
-
-
-def test_json_has_no_lines_beside_it(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(progress, "EVERY", 0.0)
-    assert main(["train", "--arch", "mlp", "--epochs", "1", "--out", str(tmp_path), "--json"]) == 0
-    assert not lines(capsys)

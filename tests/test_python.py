@@ -1,18 +1,24 @@
 """How the library reads in an interpreter: help and signatures of methods, what a result prints, how far loaders are read."""
 
+import copy
 import inspect
 import pydoc
-from typing import Literal
 
+import numpy as np
 import pytest
 import torch
+from sklearn.decomposition import PCA
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from retrofit_core import METHODS, fuse
-from retrofit_core.fusion.results import FusionResult
+from retrofit_core import METHODS
+from retrofit_core.fusion.results import FusionResult, principal_components
 from retrofit_core.fusion.samples import as_inputs
+from retrofit_core.networks.architectures import build
+from tests.flat import fuse
 from tests.marks import each_case
+from tests.networks import mlp, normal
+from tests.properties import assert_close
 
 X = torch.rand(40, 6, generator=torch.Generator().manual_seed(0))
 
@@ -34,15 +40,6 @@ def test_help_tells_every_keyword_of_a_method(name):
         (line,) = (line for line in shown.splitlines() if line.strip().startswith(f"{setting} = "))
         assert entry.description in line
     assert 'METHODS["KF-Linear"].help()' in pydoc.plain(pydoc.render_doc(method))
-
-
-def test_the_signature_tells_types_and_defaults():
-    signature = inspect.signature(METHODS["Git-Re-Basin"])
-    assert signature.return_annotation is FusionResult
-    similarity = signature.parameters["similarity"]
-    assert similarity.annotation == Literal["distance", "unsquared", "correlation"] and similarity.default == "distance"
-    assert signature.parameters["repair"].annotation is bool
-    assert inspect.signature(METHODS["KF-Linear"]).parameters["restarts"].annotation is int
 
 
 def test_a_result_prints_as_a_short_table():
@@ -82,19 +79,91 @@ def test_a_loader_is_read_no_further_than_its_samples(batch):
     assert len(as_inputs(X, samples=100)[0]) == 40
 
 
-def test_methods_and_fuse_take_so_many_samples():
-    whole = fuse(pair(), X[:12]).model.state_dict()
-    for result in (fuse(pair(), DataLoader(Counted(), 5), samples=12), METHODS["KF-Linear"](pair(), X, samples=12)):
-        assert all(torch.equal(tensor, result.model.state_dict()[name]) for name, tensor in whole.items())
-    with pytest.raises(ValueError, match="samples is 0. Use a whole number from 1, none."):
-        fuse(pair(), X, samples=0)
+# --- plans, which print as lines that fit on a screen -----------------------------------------------------------------
 
 
-def test_the_unavoidable_error_bounds_the_whole_cost():
-    """`unavoidable_error` bounds grouping and approximation error together, so it says nothing of one of them."""
-    first, second = nn.Linear(2, 2), nn.Linear(2, 2)
-    result = fuse(
-        [nn.Sequential(first, nn.ReLU(), nn.Linear(2, 2)), nn.Sequential(second, nn.ReLU(), nn.Linear(2, 2))], X[:, :2]
-    )
-    for level in result.levels:
-        assert level.unavoidable_error <= level.cost * (1 + 1e-6)
+def plan_of(name, models, **keywords):
+    takes = METHODS[name].takes
+    if takes.base:
+        keywords["base"] = models[0]
+    if takes.class_shares and "Shares" in name:
+        keywords["class_shares"] = torch.ones(2, 4)
+    if name == "FedAvg":
+        keywords["sample_counts"] = [1, 2]
+    return METHODS[name].plan(models, (normal(40, 6), torch.arange(40) % 4), **keywords)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_plan_fits_on_a_screen(name):
+    """Also of a network with more levels than a screen has lines."""
+    for sizes in ((6, 8, 4), (6, *[8] * 60, 4)):
+        models = [copy.deepcopy(mlp(sizes, seed=seed)) for seed in (1, 2)]
+        plan = plan_of(name, models)
+        lines = str(plan).splitlines()
+        assert lines == repr(plan).splitlines() and 1 <= len(lines) <= 30 and max(map(len, lines)) <= 120
+        assert lines[0].startswith("2 parents (") and lines[0].endswith("40 samples of 6")
+
+
+def test_a_plan_names_the_neurons_of_its_levels():
+    shown = str(plan_of("KF-Linear", [mlp((6, 8, 4)), mlp((6, 9, 4), seed=2)], target=mlp((6, 5, 4), seed=3)))
+    assert "8 + 9 -> 5" in shown and "4 + 4 -> 4" in shown
+    deep = str(plan_of("ZipIt", [mlp((6, *[8] * 60, 4), seed=seed) for seed in (1, 2)])).splitlines()
+    assert "more" in deep[15] and deep[-1].endswith("4 + 4 -> 4")
+
+
+# --- the result as a table and as a folder; the principal components of the cluster picture ---------------------------
+
+
+@pytest.fixture(scope="module")
+def result():
+    parents = [build({"architecture": "mlp", "sizes": [6, 8, 7, 4]}, seed=k) for k in range(2)]
+    return fuse(parents, normal(40, 6).float(), device="cpu", grouping="hungarian")
+
+
+def test_the_table_has_one_row_per_level(result):
+    table = result.to_frame()
+    assert table["level"].tolist() == ["fc1", "fc2", "fc3"]
+    assert table["kind"].tolist() == ["Linear"] * 3
+    assert table["widths"].tolist() == ["8 + 8", "7 + 7", "4 + 4"]
+    assert table["fused"].tolist() == [8, 7, 4]
+    assert table["rows"].tolist() == [40] * 3
+    for row, level in zip(table.to_dict("records"), result.levels, strict=True):
+        assert row["grouping error"] == level.grouping_error
+        assert row["approximation share"] * level.energy == pytest.approx(level.approximation_error)
+        assert row["seconds"] == pytest.approx(sum(level.seconds.values()))
+        assert 0 <= row["grouping share"] <= 1
+
+
+BREAKS = {
+    "no folder": lambda folder: [path.unlink() for path in folder.iterdir()],
+    "half of the facts": lambda folder: (folder / "result.json").write_text('{"config": {'),
+    "half of the arrays": lambda folder: _halve(folder / "arrays.npz"),
+    "pickled arrays": lambda folder: np.savez(folder / "arrays.npz", **{"0/labels": np.array([{}], dtype=object)}),
+    "no weights": lambda folder: (folder / "fused.safetensors").unlink(),
+    "half of the weights": lambda folder: _halve(folder / "fused.safetensors"),
+}
+
+
+def _halve(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@each_case("given_model", [False, True])
+@each_case("how", BREAKS)
+def test_a_broken_folder_is_refused_in_a_sentence(how, given_model, result, tmp_path):
+    result.save(tmp_path)
+    BREAKS[how](tmp_path)
+    model = build({"architecture": "mlp", "sizes": [6, 8, 7, 4]}, seed=0) if given_model else None
+    with pytest.raises(ValueError, match=str(tmp_path)):
+        FusionResult.load(tmp_path, model)
+
+
+def test_components_are_those_of_the_points():
+    """PCA over neurons from their Gram matrix, double-centred; equal to scikit-learn's up to signs."""
+    z = normal(50, 9) + 3.0  # a mean far from zero, which centring must remove
+    components, shares = principal_components(z.T @ z)
+    pca = PCA(3).fit(z.T.numpy())
+    expected = torch.from_numpy(pca.transform(z.T.numpy()))
+    assert_close(components.abs(), expected.abs(), 1e-9)
+    assert_close(shares, torch.from_numpy(pca.explained_variance_ratio_), 1e-9)
+    assert (components.gather(0, components.abs().argmax(0, keepdim=True)) > 0).all()

@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch import nn
 
+from retrofit_core import compare
 from retrofit_core.baselines import average
 from retrofit_core.baselines.repair import statistics
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.networks.symmetry import neuron_groups, reordered, shuffled, tensors
 from tests.marks import each_case, spread
-from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual
+from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, repair, untouched
 from tests.test_symmetry import NETWORKS
 
@@ -45,36 +46,6 @@ def test_every_layer_but_the_head_has_the_parents_mean_statistics(name):
             assert_close(measured[layer][part], (first[layer][part] + second[layer][part]) / 2, 1e-9)
     for layer in head:
         assert_close(tensors(fused)[f"{layer}.weight"], before[f"{layer}.weight"], 0)
-
-
-def test_statistics_are_those_of_all_rows_whatever_the_batches():
-    model, x = cnn(), normal(230, *CNN_SHAPE)
-    with torch.no_grad():
-        z = model[0](x).movedim(1, -1).flatten(0, 2)
-    mean, deviation = statistics(model, x)["0"]
-    assert_close(mean, z.mean(0), 1e-12)
-    assert_close(deviation, z.std(0, unbiased=False), 1e-12)
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_equal_parents_stay_as_they_are(name):
-    models, x = parents_of(name)
-    fused = copy.deepcopy(models[0])
-    repair(fused, [models[0]] * 3, x)
-    assert_same_function(fused, models[0], normal(9, *x.shape[1:], seed=7), 1e-9)
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_an_average_that_lost_its_scale_gets_it_back(name):
-    """Weights of a layer times c, the bias too: REPAIR undoes it."""
-    models, x = parents_of(name)
-    fused = copy.deepcopy(models[0])
-    layers = [module for module in fused.modules() if isinstance(module, (nn.Linear, nn.Conv2d))]
-    for factor, layer in zip((0.5, 0.2), layers, strict=False):
-        for parameter in layer.parameters():
-            parameter.data.mul_(factor)
-    repair(fused, [models[0]], x)
-    assert_same_function(fused, models[0], x, 1e-8)
 
 
 def test_batchnorm_gets_the_exact_statistics_of_its_inputs():
@@ -209,25 +180,6 @@ def test_goals_of_a_weighted_average_are_weighted():
     assert all(torch.isfinite(tensor).all() for tensor in tensors(narrow.model).values())
 
 
-class Keyed(nn.Module):
-    """A BatchNorm that is called with a keyword."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.norm = nn.Linear(6, 5), nn.BatchNorm1d(5)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.norm(input=self.first(input=x))
-
-
-def test_statistics_of_a_batchnorm_that_is_called_by_keyword():
-    model, x = initialised(Keyed(), 0), normal(50, 6)
-    before = model(x).detach()
-    reset_statistics(model, x, keep_function=True)
-    assert_close(model.norm.running_mean, model.first(x).mean(0), 1e-10)
-    assert_close(model(x), before, 1e-10)
-
-
 def test_batchnorms_that_share_scale_and_shift_are_left_alone_where_the_function_stays():
     model, x = initialised(batchnorm_cnn((4, 4)), 0), normal(30, *CNN_SHAPE)
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
@@ -237,3 +189,62 @@ def test_batchnorms_that_share_scale_and_shift_are_left_alone_where_the_function
     reset_statistics(model, x, keep_function=True)
     assert torch.equal(norms[0].running_mean, mean)
     assert_close(model(x), before, 1e-12)
+
+
+# --- reset_norms of methods that average weights: statistics are those of the fusion data, computed here --------------
+
+
+AVERAGING = ("Average", "FedAvg", "Greedy-Soup", "Fisher", "SLERP", "Task-Arithmetic", "TIES", "DARE", "RegMean")
+X, Y = normal(40, *CNN_SHAPE), labels(40, 3)
+
+
+def parents():
+    models = [batchnorm_cnn(seed=seed) for seed in (1, 2)]
+    models[1].load_state_dict({name: value.clone() for name, value in models[0].state_dict().items()})
+    with torch.no_grad():
+        for parameter in models[1].parameters():
+            parameter.add_(0.01 * normal(*parameter.shape, seed=7))
+    return models
+
+
+def given(name):
+    base = {"base": parents()[0]} if name in ("Task-Arithmetic", "TIES", "DARE") else {}
+    return base | ({"sample_counts": [1, 3]} if name == "FedAvg" else {})
+
+
+@torch.no_grad()
+def renewed(model, x):
+    """A copy of a sequence of layers, each BatchNorm with the mean and variance of what it reads."""
+    model = copy.deepcopy(model)
+    for layer in model:
+        if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
+            axes = [axis for axis in range(x.dim()) if axis != 1]
+            layer.running_mean, layer.running_var = x.mean(axes), x.var(axes, correction=0)
+        x = layer(x)
+    return model
+
+
+@pytest.mark.parametrize("name", AVERAGING)
+def test_statistics_are_those_of_the_merged_network(name):
+    plain = METHODS[name](parents(), (X, Y), device="cpu", **given(name)).model
+    result = METHODS[name](parents(), (X, Y), device="cpu", reset_norms=True, **given(name))
+    expected = renewed(plain, X)
+    if name == "Greedy-Soup":
+        assert result.config["reset_norms"] is True
+        return  # which parents it takes depends on the statistics
+    for key, tensor in expected.state_dict().items():
+        assert torch.allclose(tensor.double(), result.model.state_dict()[key].double(), rtol=1e-9, atol=1e-12), key
+    assert not torch.equal(*(model.state_dict()["1.running_mean"] for model in (plain, result.model)))
+
+
+def test_compare_shows_both_rows_for_networks_with_batchnorm():
+    methods = "average,otfusion,git-re-basin,zipit,ensemble"
+    board = compare(parents(), (X, Y), (X, Y), methods, device="cpu")
+    names = {row["name"] for row in board.rows if row["method"]}
+    assert {"Average", "Average, reset_norms", "ZipIt", "Ensemble"} <= names
+    assert any(name.startswith("Git-Re-Basin") and name.endswith("repair") for name in names)
+    asked = compare(parents(), (X, Y), (X, Y), "average+reset_norms=true", device="cpu")
+    assert [row["method"] for row in asked.rows].count("Average") == 1
+    plain = [nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)).double() for _ in range(2)]
+    rows = compare(plain, normal(10, 4), (normal(10, 4), labels(10, 3)), "average", device="cpu").rows
+    assert [row["method"] for row in rows].count("Average") == 1

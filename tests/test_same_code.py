@@ -8,29 +8,23 @@ from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core import METHODS
-from retrofit_core.baselines import average
-from retrofit_core.networks.symmetry import tensors
+from tests.marks import each_case, spread
 from tests.networks import labels, normal
-from tests.properties import assert_close
 
-AVERAGING = {
-    "Average": {},
-    "FedAvg": {"sample_counts": [1, 1]},
-    "Greedy-Soup": {},
-    "Fisher": {},
-    "SLERP": {},
-    "Task-Arithmetic": {},
-    "TIES": {},
-    "DARE": {},
-    "RegMean": {},
-    "OTFusion": {},
-    "OTFusion-Weights": {},
-    "Transformer-OTFusion": {},
-    "Git-Re-Basin": {},
-    "Git-Re-Basin-Weights": {},
-    "ZipIt": {},
-    "PLeaS": {},
-}
+AVERAGING = (
+    "Average",
+    "FedAvg",
+    "Greedy-Soup",
+    "Fisher",
+    "SLERP",
+    "Task-Arithmetic",
+    "TIES",
+    "DARE",
+    "RegMean",
+    "ZipIt",
+    "PLeaS",
+)
+AVERAGING += ("RegMean", "OTFusion", "OTFusion-Weights", "Transformer-OTFusion", "Git-Re-Basin", "Git-Re-Basin-Weights")
 TASK_VECTORS = ("Task-Arithmetic", "TIES", "DARE")
 
 
@@ -86,16 +80,16 @@ def made(make, seed, **keywords):
 
 def fused(method, parents, shape=(1, 6, 6)):
     data = normal(30, *shape), labels(30, 3)
-    base = {"base": copy.deepcopy(parents[0])} if method in TASK_VECTORS else {}
-    return METHODS[method](parents, data, device="cpu", **base, **AVERAGING[method]).model
+    given = {"base": copy.deepcopy(parents[0])} if method in TASK_VECTORS else {}
+    given |= {"sample_counts": [1, 1]} if method == "FedAvg" else {}
+    return METHODS[method](parents, data, device="cpu", **given).model
 
 
 def shape_of(make):
     return {convolutions: (1, 6, 6), attention: (3, 8), Heads: (4,)}[make]
 
 
-@pytest.mark.parametrize("case", OTHERS)
-@pytest.mark.parametrize("method", AVERAGING)
+@each_case("method, case", spread(AVERAGING, OTHERS, 2))
 def test_other_code_is_refused_with_the_setting(method, case):
     make, here, there, words = OTHERS[case]
     parents = [made(make, 0, **here), made(make, 1, **there)]
@@ -104,7 +98,7 @@ def test_other_code_is_refused_with_the_setting(method, case):
     assert "parent 1" in str(caught.value) and "KF-Gradient" in str(caught.value)
 
 
-@pytest.mark.parametrize("method", [name for name in AVERAGING if name in TASK_VECTORS])
+@pytest.mark.parametrize("method", TASK_VECTORS)
 def test_an_ancestor_with_other_code_is_refused(method):
     parents, base = [made(convolutions, seed) for seed in range(2)], made(convolutions, 2, eps=1e-2)
     with pytest.raises(ValueError, match="eps=0.01 in the common ancestor"):
@@ -134,40 +128,3 @@ def test_settings_of_training_and_names_are_no_other_code(method):
     if "Transformer" not in method:
         named = [made(Heads, 0, name="first", steps=1), made(Heads, 1, name="second", steps=2)]
         fused("Average", named, (4,))
-
-
-def halved(module, args, output):
-    return output / 2
-
-
-@pytest.mark.parametrize("method", ["Average", "Git-Re-Basin", "TIES"])
-@pytest.mark.parametrize("hooked", [0, 1])
-def test_other_hooks_are_named(method, hooked):
-    """Without data, too, where nobody can see what they do."""
-    parents = [made(Heads, seed) for seed in range(2)]
-    parents[hooked].a.register_forward_hook(halved)
-    with pytest.raises(ValueError, match=r"hooks of layer 'a' are .*'halved'"):
-        fused(method, parents, (4,))
-    if method != "Git-Re-Basin":
-        base = {"base": parents[0]} if method == "TIES" else {}
-        with pytest.raises(ValueError, match=r"parent 1: .* hooks of layer 'a' are .*'halved'.* pass some samples"):
-            METHODS[method](parents, **base)
-        parents[1 - hooked].a.register_forward_hook(halved)
-        if method == "Average":
-            METHODS[method](parents)
-
-
-def test_the_mean_in_python_compares_settings_too():
-    with pytest.raises(ValueError, match="eps=0.001 in parent 1"):
-        average([made(convolutions, 0), made(convolutions, 1, eps=1e-3)])
-
-
-def test_a_network_whose_outputs_are_random_is_averaged():
-    class Noisy(nn.Sequential):
-        def forward(self, input):
-            return super().forward(input + torch.randn_like(input))
-
-    parents = [made(lambda: Noisy(nn.Linear(4, 3)), seed) for seed in range(2)]
-    mean = fused("Average", parents, (4,))
-    first, second, both = (tensors(network)["0.weight"] for network in (*parents, mean))
-    assert_close(both, (first + second) / 2, 1e-12)

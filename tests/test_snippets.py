@@ -4,17 +4,15 @@ import ast
 import contextlib
 import dataclasses
 import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retrofit_core.cli import main
+from retrofit_core.cli import comparing, fusing, main
 from retrofit_core.runs import RunConfig, execute, read_config, read_run, snippets
 from retrofit_core.training.parents import TrainConfig, train_parents
 from tests.marks import each_case
 
-ROOT = Path(__file__).parent.parent
 TRAINING = TrainConfig(
     arch=('{"architecture": "cnn", "widths": [4, 6, 6]}', "cnn"), split="dirichlet", ratio=0.9, epochs=2, device="cpu"
 )
@@ -60,13 +58,6 @@ def test_python_builds_the_same_config(config, text):
     ]
     assert built == [TRAINING, config]
     assert "TrainConfig" not in text(config)
-
-
-def test_shipped_parents_are_trained_into_the_folder_itself():
-    config = RunConfig(models=("parent-0.safetensors", "parent-1.safetensors"), splits="splits.json")
-    first, second = snippets.command(config, TrainConfig(seed=1)).splitlines()
-    assert first == "retrofit train --seed 1 --out . --resume"
-    assert second == f"retrofit fuse {' '.join(config.models)} --splits splits.json --record {config.key()}"
 
 
 @pytest.mark.slow
@@ -164,6 +155,73 @@ def test_python_of_a_comparison_builds_the_same_configs():
         assert built == [configs[:2], configs[2:]]
 
 
-def test_a_comparison_is_copied_with_the_training_of_its_parents():
-    text = snippets.comparison_command([(PAIR, TRAINING), (dataclasses.replace(PAIR, seed=5), TRAINING)])
-    assert [line.split()[1] for line in text.splitlines()] == ["train", "compare", "compare"]
+# --- how the words of `fuse`, `compare` and `methods` become a config, and what is printed of options -----------------
+
+
+#: Flags that `fuse` and `compare` share, and the fields of a config that they make.
+SHARED = {
+    "--data": ("d", {"data": "d"}),
+    "--importance-data": ("fusion", {"importance_data": "fusion"}),
+    "--fusion-from": ("iid", {"fusion_from": "iid"}),
+    "--splits": ("s.json", {"splits": "s.json"}),
+    "--samples": ("7", {"samples": 7}),
+    "--importance-samples": ("8", {"importance_samples": 8}),
+    "--seed": ("9", {"seed": 9}),
+    "--augment": ("2", {"augment": 2}),
+    "--auto-augment": ("cifar10", {"auto_augment": "cifar10"}),
+    "--preset": ("paper", {"preset": "paper"}),
+    "--ridge": ("0.5", {"ridge": 0.5}),
+    "--toward": ("parents", {"toward": "parents"}),
+    "--memory": ("2MB", {"memory": 2_000_000}),
+    "--target": ("vgg11", {"target": "vgg11"}),
+    "--arch": ("cnn", {"arch": "cnn"}),
+    "--mean": ("0.5 0.25", {"mean": (0.5, 0.25)}),
+    "--std": ("0.1,0.2", {"std": (0.1, 0.2)}),
+    "--size": ("16", {"size": 16}),
+    "--device": ("cpu", {"device": "cpu"}),
+}
+FUSE_ONLY = {
+    "--importance": ("conductance", {"importance": "conductance"}),
+    "--grouping": ("random", {"grouping": "random"}),
+    "--head": ("mean", {"head": "mean"}),
+    "--boundaries": ("blocks", {"boundaries": "blocks"}),
+    "--method": ("hf-linear", {"method": "HF-Linear"}),
+}
+
+
+@pytest.mark.parametrize("command", ["fuse", "compare"])
+def test_every_flag_reaches_the_config(command, monkeypatch, tmp_path):
+    configs = []
+
+    def kept(config, *rest, **more):
+        configs.extend([config] if isinstance(config, RunConfig) else config)
+        raise ValueError("enough")
+
+    monkeypatch.setattr("retrofit_core.runs.execute", kept)
+    monkeypatch.setattr("retrofit_core.runs.comparison.compare_runs", kept)
+    for commands in (fusing, comparing):
+        monkeypatch.setattr(commands, "check_checkpoints", lambda _: None)
+    more = {"fuse": FUSE_ONLY, "compare": {"--importance": ("uniform,deeplift", {})}}[command]
+    switches = {"fuse": ["--evaluate", "--analyse", "--out", str(tmp_path / "x.safetensors")]}.get(command, [])
+    flags = [word for flag, (text, _) in {**SHARED, **more}.items() for word in (flag, text)]
+    methods = ["--methods", "kf-linear"] if command == "compare" else []
+    assert main([command, "a", "b", *flags, *switches, *methods]) == 2
+    expected = {"models": ("a", "b"), **{k: v for _, made in {**SHARED, **more}.values() for k, v in made.items()}}
+    expected |= {"evaluate": command == "fuse", "analyse": command == "fuse"}
+    assert [config.importance for config in configs] == (
+        ["conductance"] if command == "fuse" else ["uniform", "deeplift"]
+    )
+    for config in configs:
+        told = {**vars(config), **config.options}
+        assert {name: told[name] for name in expected} == expected
+
+
+def test_what_is_not_given_has_the_default_of_the_config(monkeypatch, tmp_path):
+    configs = []
+    monkeypatch.setattr(
+        "retrofit_core.runs.execute", lambda config, *rest, **others: configs.append(config) or {}["enough"]
+    )
+    monkeypatch.setattr(fusing, "check_checkpoints", lambda _: None)
+    with pytest.raises(KeyError):
+        main(["fuse", "a", "--out", str(tmp_path / "x.safetensors")])
+    assert configs == [RunConfig(("a",))]

@@ -11,13 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from retrofit_core import ensemble
-from retrofit_core.baselines.linear_probe import head_of
 from retrofit_core.fusion.importance import Conductance
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
-from tests.families import SPELLED, TOKENS, Turned, cached, joined, raw, written
+from tests.families import SPELLED, TOKENS, Turned, cached, joined, written
 from tests.marks import each_case, spread
-from tests.networks import initialised, labels, normal, seeded, shuffled
+from tests.networks import initialised, labels, normal, seeded
 from tests.properties import assert_close, assert_reproduces, assert_same_function, untouched
 
 METHODS_OF_EACH_KIND = ("RegMean", "Average", "LP", "Ensemble-Logits", "KF-Linear", "PLeaS", "OTFusion")
@@ -59,25 +58,6 @@ def test_levels_and_conductance_are_those_of_the_plain_network(name):
         scores = [Conductance(steps=3).scores(each, x, y).values for each in (levels, of_plain)]
         for one, two in zip(*scores, strict=True):
             assert_close(one, two, 1e-8)
-
-
-class ConvNet(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem, self.a, self.b = nn.Conv2d(6, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(8, 8, 1)
-        self.head = nn.Linear(8, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = torch.relu(self.stem(x))
-        return self.head(torch.relu(torch.add(self.a(h), self.b(h), alpha=0.3)).mean((2, 3)))
-
-
-@pytest.mark.slow
-def test_sums_of_convolutions_keep_their_twins():
-    model, x = initialised(ConvNet(), 0), normal(60, 6, 5, 5)
-    for method in ("KF-Linear", "OTFusion"):
-        options = {"ridge": 0.0} if method == "KF-Linear" else {}
-        assert_same_function(METHODS[method]([model, shuffled(model, x)], x, device="cpu", **options).model, model, x)
 
 
 class Writes(nn.Module):
@@ -128,20 +108,6 @@ def test_what_is_written_through_a_view_is_refused():
     for method in ("KF-Linear", "ZipIt", "OTFusion-Weights"):
         with pytest.raises(ValueError, match="writes into a part of a tensor"):
             METHODS[method]([model, copy.deepcopy(model)], normal(20, 6), device="cpu")
-
-
-def test_a_parameter_in_an_einsum_is_refused():
-    parents = [initialised(raw(lambda x, w: torch.einsum("bi,oi->bo", x, w), F.linear), seed) for seed in (0, 1)]
-    with pytest.raises(ValueError, match=r"behind einsum\(\)"):
-        METHODS["OTFusion"](parents, normal(40, 6), device="cpu")
-
-
-def test_logits_that_are_changed_in_place_are_not_those_of_the_last_layer():
-    def scaled(net, x):
-        return net.head(net.stem(x)).tanh_()
-
-    with pytest.raises(ValueError, match="no head to train alone"):
-        head_of(initialised(written(scaled), 1), normal(4, 6))
 
 
 def test_an_ensemble_gives_each_member_the_input_as_it_was():

@@ -1,8 +1,5 @@
 """Neuron groups: reordered networks compute the same, and every group is found whole."""
 
-import copy
-from types import SimpleNamespace
-
 import pytest
 import torch
 import torchvision
@@ -11,13 +8,22 @@ from torch import nn
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import partition
 from retrofit_core.networks.symmetry import group_sums, mapped, matching, neuron_groups, reordered, shuffled, tensors
-from retrofit_core.networks.symmetry.groups import Members
 from tests import families
 from tests.families import FOLLOWED, network
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, VGG_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual, seeded
+from tests.networks import (
+    CNN_SHAPE,
+    VGG_SHAPE,
+    batchnorm_cnn,
+    cnn,
+    initialised,
+    mlp,
+    normal,
+    residual,
+    seeded,
+    small_torchvision_vgg,
+)
 from tests.properties import assert_close, assert_same_function, untouched
-from tests.test_levels import small_torchvision_vgg
 
 IMAGES = (3, 16, 16)
 
@@ -79,13 +85,6 @@ def assert_shuffles(model, x):
     assert model(x).std() > 1e-3  # the outputs say something
 
 
-@each_case("name", NETWORKS)
-def test_the_networks_here_are_the_same_whenever_they_are_made(name):
-    make, _ = NETWORKS[name]
-    first, second = tensors(make()), tensors(make())
-    assert all(torch.equal(first[key], second[key]) for key in first)
-
-
 @pytest.mark.slow
 @each_case("name", NETWORKS)
 def test_shuffled_networks_compute_the_same(name):
@@ -111,40 +110,9 @@ def test_neurons_are_followed(name):
     assert name != "sums of products in words" or "relative" in parts
 
 
-def test_groups_of_a_convolution_are_reordered_as_a_whole():
-    groups = neuron_groups(*network("groups of a convolution"))
-    assert [(part.name, part.index.shape[1]) for part in groups[0].parts] == [
-        ("first.weight", 2),
-        ("first.bias", 2),
-        ("middle.weight", 4),
-        ("middle.bias", 4),
-        ("gate.weight", 4),
-        ("last.weight", 4),
-    ]
-    assert groups[0].parts[-1].index.min() == 1 and groups[0].parts[-1].index.max() == 12
-
-
 def widths(name):
     make, shape = NETWORKS[name]
     return {group.name: group.width for group in neuron_groups(make(), normal(2, *shape))}
-
-
-def test_a_residual_stream_is_one_group_through_its_blocks():
-    assert widths("resnet") == {
-        "conv1": 4,
-        "layer1.0.conv1": 4,
-        "layer1.1.conv1": 4,
-        "layer2.0.conv1": 8,
-        "layer2.0.conv2": 8,
-        "layer2.1.conv1": 8,
-        "fc": 4,
-    }
-    make, shape = NETWORKS["resnet"]
-    stream = neuron_groups(make(), normal(2, *shape))[4]
-    made = [part.name for part in stream.parts if part.kind == "out"]
-    assert made == ["layer2.0.conv2.weight", "layer2.0.downsample.0.weight", "layer2.1.conv2.weight"]
-    read = [part.name for part in stream.parts if part.kind == "in"]
-    assert read == ["layer2.1.conv1.weight", "fc.weight"]
 
 
 def test_a_transformer_has_one_stream_and_its_heads_apart():
@@ -161,27 +129,11 @@ def test_a_transformer_has_one_stream_and_its_heads_apart():
     assert "head.bias" not in {part.name for part in stream.parts}
 
 
-def test_every_neuron_of_a_flattened_convolution_has_a_block_of_columns():
-    make, shape = NETWORKS["vgg with a flatten"]
-    part = neuron_groups(make(), normal(2, *shape))[2].parts[-1]
-    assert (part.name, part.axis, part.kind) == ("classifier.weight", 1, "in")
-    assert torch.equal(part.index, torch.arange(5 * 16).view(5, 16))
-
-
 @pytest.mark.slow
 def test_the_classes_come_last_and_stay():
     for name, (make, shape) in NETWORKS.items():
         groups = neuron_groups(make(), normal(2, *shape))
         assert [group.fixed for group in groups] == [False] * (len(groups) - 1) + [True], name
-
-
-def test_reordering_puts_the_wanted_neuron_in_the_wanted_place():
-    model, x = mlp(), normal(4, 6)
-    order = torch.tensor([3, 1, 0, 2, 7, 6, 5, 4])
-    twin = reordered(model, neuron_groups(model, x), {"0": order})
-    assert torch.equal(twin[0].weight, model[0].weight[order])
-    assert torch.equal(twin[2].weight, model[2].weight[:, order])
-    assert torch.equal(twin[2].bias, model[2].bias)
 
 
 class Odd(nn.Module):
@@ -237,30 +189,6 @@ def test_mapping_with_permutations_is_permuting():
         assert_close(mapped_state[name], tensor, 1e-14)
 
 
-def test_averages_of_copies_and_sums_of_what_reads_them_keep_the_function():
-    """Twice as wide with halved outgoing weights, mapped back: columns of T sum to one, rows of U do."""
-    # with ReLU it would not matter which of both maps halves
-    narrow, x = cnn((4, 5), activation=nn.Tanh), normal(4, *CNN_SHAPE)
-    wide = cnn((8, 10), seed=9, activation=nn.Tanh)
-    small, large = neuron_groups(narrow, x), neuron_groups(wide, x)
-    matching(small, large, "parent 0")
-    up = {
-        g.name: (torch.eye(g.width).double().repeat(1, 2), torch.eye(g.width).double().repeat(1, 2) / 2)
-        for g in small[:-1]
-    }
-    state = mapped(tensors(narrow), tensors(wide), small, large, up)
-    wide.load_state_dict(state)
-    assert_same_function(narrow, wide, x, 1e-12)
-    down = {
-        g.name: (torch.eye(g.width).double().repeat(2, 1) / 2, torch.eye(g.width).double().repeat(2, 1))
-        for g in small[:-1]
-    }
-    back = mapped(tensors(wide), tensors(narrow), large, small, down)
-    again = copy.deepcopy(narrow)
-    again.load_state_dict(back)
-    assert_same_function(narrow, again, x, 1e-12)
-
-
 def test_networks_that_do_not_correspond_are_refused():
     x = normal(2, 6)
     deep = neuron_groups(mlp((6, 5, 5, 4)), x)
@@ -288,30 +216,3 @@ def test_sums_are_those_of_the_levels(name):
         assert_close(sums.zz, z.T @ z, 1e-10)
         assert_close(sums.sz, z.sum(0), 1e-10)
         assert_close(sums.correlation(), torch.corrcoef(z.T), 1e-8)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["resnet", "vit", "torchvision vit", "joined"])
-def test_neurons_are_watched_in_their_order(name):
-    """A shuffled network's Gram matrices are the shuffled Gram matrices, before and behind the activation functions."""
-    make, shape = NETWORKS[name]
-    model, x = make(), normal(5, *shape)
-    groups = neuron_groups(model, x)
-    orders = {g.name: torch.randperm(g.width, generator=torch.Generator().manual_seed(1)) for g in groups[:-1]}
-    twin = reordered(model, groups, orders)
-    for after in (False, True):
-        for group, sums in zip(groups, group_sums([model, twin], [groups, groups], x, after=after), strict=True):
-            order = orders.get(group.name, torch.arange(group.width))
-            ours, theirs = sums.zz.split(group.width)
-            assert_close(ours[:, : group.width][order][:, order], theirs[:, group.width :], 1e-10)
-            assert_close(ours[:, : group.width][:, order], ours[:, group.width :], 1e-10)
-
-
-def test_a_group_has_places_where_all_of_its_neurons_occur_equally_often():
-    members = Members(SimpleNamespace(ids=SimpleNamespace(root=torch.arange(9))))
-    members.add(0, torch.tensor([5, 3]))
-    members.add(1, torch.tensor([7]))
-    places = {number: index.tolist() for number, index in members.places(torch.tensor([3, 7, 5, 5, 8, 3])).items()}
-    assert places == {0: [[2, 3], [0, 5]], 1: [[1]]}
-    assert members.places(torch.tensor([3, 5, 3, 3])).keys() == set()  # four places, but not two of each
-    assert members.places(torch.tensor([3, 8])).keys() == set()

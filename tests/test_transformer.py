@@ -7,17 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import METHODS
-from retrofit_core.baselines.repair import statistics
-from retrofit_core.baselines.scores import group_scores
-from retrofit_core.fusion.importance import Conductance
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.symmetry import groups_apart, neuron_groups, shuffled, tensors
+from retrofit_core.networks.symmetry import groups_apart, shuffled, tensors
 from retrofit_core.networks.symmetry.maps import reordered
-from retrofit_core.networks.symmetry.watch import central
 from tests.families import network
 from tests.marks import each_case, spread
-from tests.networks import CNN_SHAPE, VGG_SHAPE, initialised, labels, mlp, normal, residual
+from tests.networks import VGG_SHAPE, initialised, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import IMAGES, NETWORKS, VIT
 from tests.unfixed import otfusion, transformer_otfusion
@@ -200,22 +195,6 @@ def test_exchanged_heads_are_found_again(name, mode):
         assert_same_function(otfusion([model, twin], x, mode=mode).model, model, x, 1e-2)
 
 
-@pytest.mark.slow
-@each_case("name, mode", zip(NAMES, reversed(MODES), strict=True))
-def test_the_softer_the_further_from_itself(name, mode):
-    make, shape = PAIRS[name]
-    model, x = make(), normal(20, *shape)
-    exact = transformer_otfusion([model, model], x, mode=mode, solver="exact")
-    assert_same_function(exact.model, model, x, 1e-10)
-    gaps = []
-    for strength in ("0.005max", "0.1max", "0.5max"):
-        soft = transformer_otfusion([model, model], x, mode=mode, regularisation=strength).model
-        gaps.append(
-            sum((a - b).square().sum().item() for a, b in zip(soft.parameters(), model.parameters(), strict=True))
-        )
-    assert gaps[0] < 1e-3 * gaps[1] and 0 < gaps[1] < gaps[2]
-
-
 # --- what it takes ------------------------------------------------------------------------------------------------------
 
 
@@ -232,88 +211,6 @@ def test_several_parents_are_the_mean_of_pairs_with_the_anchor(mode):
     assert_same_function(transformer_otfusion([first], x, mode=mode).model, first, x, 1e-12)
 
 
-@pytest.mark.slow
-@each_case("changes, mode", zip([{"mlp_width": 11}, {"hidden": 18}], MODES, strict=True))
-def test_parents_of_other_widths(changes, mode):
-    narrow, wide, x = vit(), vit(2, **changes), normal(20, *VGG_SHAPE)
-    for target in (narrow, wide):
-        result = transformer_otfusion([narrow, wide], x, mode=mode, target=target)
-        shapes = {name: tensor.shape for name, tensor in tensors(result.model).items()}
-        assert shapes == {name: tensor.shape for name, tensor in tensors(target).items()}
-        assert torch.isfinite(result.model(x)).all()
-    with pytest.raises(ValueError, match="aligns the parents to one of them, and none has the widths of the target"):
-        transformer_otfusion([narrow, wide], x, target=vit(mlp_width=9))
-
-
-@pytest.mark.slow
-def test_a_wider_mlp_with_doubled_neurons_is_joined():
-    """Each hidden neuron of the MLP twice, its outgoing weights halved: the same function."""
-    model, x = vit(), normal(20, *VGG_SHAPE)
-    wide = vit(mlp_width=14)
-    for (name, tensor), old in zip(wide.state_dict().items(), model.state_dict().values(), strict=True):
-        if "mlp.0" in name:
-            old = old.repeat_interleave(2, 0)
-        elif name.endswith("mlp.3.weight"):
-            old = old.repeat_interleave(2, 1) / 2
-        tensor.copy_(old)
-    assert_same_function(wide, model, x, 1e-12)
-    assert_same_function(transformer_otfusion([model, wide], x, solver="exact").model, model, x, 1e-8)
-
-
-@pytest.mark.slow
-def test_scores_are_the_marginals(monkeypatch):
-    """Those of the neurons that are scored together: streams as wholes, heads one after the other with the same mass."""
-    first, x, y = vit(), normal(12, *VGG_SHAPE), labels(12, 4)
-    parents = [first, changed(first, 2)]
-    seen = []
-
-    def transport(cost, mu, nu, *others):
-        seen.append((mu, nu))
-        return mu[:, None] * nu, True
-
-    monkeypatch.setattr("retrofit_core.baselines.otfusion.transport", transport)
-    options = {"importance": "conductance", "importance_data": "fusion"}
-    result = transformer_otfusion(parents, (x, y), **options)
-    names = [
-        level.name
-        for level, neuron_group in zip(result.levels, groups_apart(first, x), strict=True)
-        if not neuron_group.junction and not neuron_group.fixed
-    ]
-    assert len(seen) == len(names) == 3 + 2 * 6
-    for k, parent in enumerate(parents):
-        groups = neuron_groups(parent, x)
-        scores = dict(
-            zip([group.name for group in groups], group_scores(parent, groups, x, y, Conductance()).values, strict=True)
-        )
-        expected = {
-            "positions": scores["embedding"],
-            "blocks.1.mlp.3": scores["embedding"],
-            "blocks.1.mlp.0": scores["blocks.1.mlp.0"],
-            "blocks.0.attention.k": torch.cat([scores[f"blocks.0.attention.q[{head}]"] for head in range(3)]) / 3,
-            "blocks.0.attention.v": torch.cat([scores[f"blocks.0.attention.v[{head}]"] for head in range(3)]) / 3,
-        }
-        for name, wanted in expected.items():
-            assert_close(seen[names.index(name)][1 - k], wanted, 1e-10)  # the anchor's is the target's
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-def test_importance_in_practice(mode):
-    """A shuffled copy has the shuffled scores, so it is found again; constant scores are uniform ones."""
-    model, x, y = vit(depth=1), normal(12, *VGG_SHAPE), labels(12, 4)
-    twin = shuffled(model, x, torch.Generator().manual_seed(3))
-    options = {"importance": "conductance", "importance_data": "fusion", "mode": mode}
-    fused = transformer_otfusion([model, twin], (x, y), solver="exact", **options).model
-    assert_same_function(fused, model, x, 1e-8)
-    other = changed(model, 2)
-    soft = transformer_otfusion([model, other], (x, y), **options).model
-    assert torch.isfinite(soft(x)).all()
-    plain = transformer_otfusion([model, other], (x, y), mode=mode).model
-    assert (soft(x) - plain(x)).abs().max() > 1e-3
-    with pytest.raises(ValueError, match="'conductance' cannot be computed inside an nn.MultiheadAttention"):
-        transformer_otfusion([vision(), vision(2)], (normal(6, *IMAGES), labels(6, 5)), **options)
-
-
 def test_without_skips_and_attentions_only_the_defaults_differ():
     parents, x = [mlp(), mlp(seed=2)], normal(30, 6)
     for options in ({"mode": "activations"}, {"mode": "weights", "unit_rows": True}):
@@ -322,37 +219,11 @@ def test_without_skips_and_attentions_only_the_defaults_differ():
         assert_same_function(ours.model, theirs.model, x, 1e-10)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PAIRS)
-def test_repair_meets_its_goals(name):
-    """Layers that read a fused stream get the mean of what the pairs' neurons vary; a copy stays as it is."""
-    make, shape = PAIRS[name]
-    model, x = make(), normal(20, *shape)
-    other = changed(model, 2)
-    twin = shuffled(model, x, torch.Generator().manual_seed(3))
-    fused = transformer_otfusion([model, twin], x, solver="exact", repair=True).model
-    assert_same_function(fused, model, x, 1e-8)
-    result = transformer_otfusion([model, other, twin], x, solver="exact", mode="weights", repair=True)
-    assert result.config["repaired"]["layers"] == len(statistics(result.model, x)) - 1
-    measured, each = statistics(result.model, x), [statistics(parent, x) for parent in (model, other, twin)]
-    layer = "embedding" if name == "vit" else "conv_proj"
-    labels = result.levels[0].labels.view(3, -1)  # the fused neuron of each parent's
-    for part in (0, 1):
-        wanted = torch.zeros_like(measured[layer][part])
-        for share, where, one in zip((0.5, 0.25, 0.25), labels, each, strict=True):
-            wanted[where] += share * one[layer][part]
-        assert_close(measured[layer][part], wanted, 1e-9)
-
-
 @each_case(
     "options, message",
     [
-        ({"mode": "both"}, "mode is 'both'. Use activations, weights"),
-        ({"solver": "greedy"}, "solver is 'greedy'. Use exact, sinkhorn"),
         ({"residual": "median"}, "residual is 'median'. Use mean, only_resid, no_resid"),
-        ({"regularisation": "0max"}, "regularisation is '0max'. Use a positive number, a multiple of the mean cost"),
         ({"regularisation": "max"}, "regularisation is 'max'"),
-        ({"window": -1}, "window is -1. Use a whole number from 0"),
         ({"importance": "conductance"}, "importance .conductance. needs data"),
     ],
 )
@@ -368,19 +239,6 @@ def test_networks_that_do_not_go_together_are_refused():
     for other in (vit(heads=2), vit(depth=1), vit(classes=3)):
         with pytest.raises(ValueError, match="parent 1"):
             transformer_otfusion([vit(), other], x)
-
-
-@pytest.mark.slow
-def test_registered_methods_differ_in_mode_and_strength():
-    first, x = vit(), normal(20, *VGG_SHAPE)
-    parents = [first, changed(first, 2)]
-    for name, mode, strength in (
-        ("Transformer-OTFusion", "activations", "0.08max"),
-        ("Transformer-OTFusion-Weights", "weights", "0.06max"),
-    ):
-        config = METHODS[name](parents, x).config
-        assert (config["mode"], config["solver"], config["regularisation"]) == (mode, "sinkhorn", strength)
-        assert config["method"] == "Transformer OTFusion"
 
 
 # --- groups and tokens --------------------------------------------------------------------------------------------------
@@ -416,15 +274,6 @@ def test_queries_keys_and_values_of_one_tensor_are_apart():
     assert values.parts[0].index.flatten().tolist() == list(range(48, 72))
 
 
-def test_sums_without_a_norm_are_named_after_what_reads_them():
-    make, shape = NETWORKS["resnet"]
-    groups = {group.name: group for group in groups_apart(make(), normal(2, *shape))}
-    assert groups["fc (inputs)"].junction.skip == "layer2.1.conv1 (inputs)"
-    shortcut = groups["layer2.1.conv1 (inputs)"].junction
-    assert (shortcut.skip, shortcut.branch) == ("layer2.0.downsample.0", "layer2.0.conv2")
-    assert groups["fc"].fixed and groups["fc"].junction is None
-
-
 class Thrice(nn.Module):
     """A sum of three layers: the first sum is read by the second only."""
 
@@ -434,17 +283,6 @@ class Thrice(nn.Module):
 
     def forward(self, x):
         return self.last((self.a(x) + self.b(x).relu() + self.c(x).relu().relu()).relu())
-
-
-class Beside(nn.Module):
-    """Channels of two layers side by side, added to those of a third."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.b, self.c, self.last = nn.Linear(4, 3), nn.Linear(4, 3), nn.Linear(4, 6), nn.Linear(6, 3)
-
-    def forward(self, x):
-        return self.last(torch.cat([self.a(x), self.b(x)], 1) + self.c(x))
 
 
 @pytest.mark.slow
@@ -458,36 +296,12 @@ def test_sums_of_sums(policy):
     assert torch.isfinite(transformer_otfusion([first, second], x, residual=policy).model(x)).all()
 
 
-def test_sums_whose_sides_are_several_layers_are_refused():
-    models, x = [initialised(Beside(), seed) for seed in (1, 2)], normal(30, 4)
-    with pytest.raises(ValueError, match="neurons of several layers are side by side, .* Use OTFusion"):
-        transformer_otfusion(models, x)
-    otfusion(models, x)
-
-
-def test_central_tokens():
-    """Of the class token and 4 x 4 patches, numbered 1 to 16 row by row."""
-    tokens = torch.arange(17.0)[None, :, None].expand(2, 17, 3)
-    assert central(tokens, 2)[1, :, 2].tolist() == [0, 6, 7, 10, 11]
-    assert central(tokens, 0)[0, :, 0].tolist() == [0]
-    assert central(tokens, 3)[0, :, 0].tolist() == [0, 1, 2, 3, 5, 6, 7, 9, 10, 11]
-    for unchanged in (tokens, torch.zeros(2, 16, 3), torch.zeros(2, 17), torch.zeros(2, 5, 5, 3)):
-        assert central(unchanged, 4) is unchanged
-
-
 @pytest.mark.slow
 def test_the_window_decides_which_tokens_are_compared():
     first, x = vit(size=16, depth=1), normal(6, 3, 16, 16)
     parents = [first, changed(first, 2)]
     rows = {window: transformer_otfusion(parents, x, window=window).levels[3].rows for window in (0, 2, 6)}
     assert rows == {0: 6, 2: 6 * 5, 6: 6 * 17}
-
-
-def test_sums_that_nothing_but_layers_read_have_maps_of_their_own():
-    """A stream without norms: what a block adds has one map, what the next block reads has that of the sum."""
-    x = normal(3, *CNN_SHAPE)
-    sums = [group.name for group in groups_apart(residual(), x) if group.junction]
-    assert sums == ["blocks.1.conv1 (inputs)", "fc (inputs)"]
 
 
 @each_case("mode", MODES)

@@ -94,10 +94,8 @@ REFUSING = {
     **dict.fromkeys(RAW, CLOSED),
     **dict.fromkeys(TIED, (*RETROFITTING, "PLeaS")),
     "tied head": ("PLeaS",),
-    "positions": (
-        "Transformer-OTFusion",
-        "Transformer-OTFusion-Weights",
-    ),  # a map for the sum with a buffer, which no layer makes
+    # a map for the sum with a buffer, which no layer makes
+    "positions": ("Transformer-OTFusion", "Transformer-OTFusion-Weights"),
 }
 #: The closed form and one aligner meet every architecture, the others a few each.
 CASES = dict.fromkeys(
@@ -116,9 +114,9 @@ def test_a_shuffled_copy_and_the_network_itself_are_found_again(name, method):
     assert_found_again(name, method)
 
 
-@each_case("name, method", spread(FAMILIES, CLOSED, 1))
+@each_case("name, method", spread([name for name in FAMILIES if name not in SPELLED], CLOSED, 1))
 def test_closed_forms_find_a_shuffled_copy_from_other_weights(name, method):
-    """Nothing of the parents' function is in the network that is fitted."""
+    """Nothing of the parents' function is in the network that is fitted. Of other spellings: test_spelling.py."""
     model, twin, x = twins(name)
     run = partial(METHODS[method], [model, twin], x, target=network(name, seed=1)[0], ridge=0.0, device="cpu")
     if method in REFUSING.get(name, ()):
@@ -166,12 +164,10 @@ OF_TORCHVISION = {
     "shufflenet": (partial(ShuffleNetV2, [1, 2, 1], [8, 16, 24, 32, 40]), 8, 64),
 }
 LARGE = {
-    "shufflenet_v2_x0_5": (torchvision.models.shufflenet_v2_x0_5, 8, 64),
     "resnext": (partial(torchvision.models.ResNet, Bottleneck, [1, 1, 1, 1], groups=4, width_per_group=2), 8, 64),
     "regnet": (torchvision.models.regnet_y_400mf, 8, 64),
     "mobilenet_v2": (partial(torchvision.models.mobilenet_v2, width_mult=0.25), 6, 64),
     "mobilenet_v3_small": (torchvision.models.mobilenet_v3_small, 6, 64),
-    "mnasnet": (torchvision.models.mnasnet0_5, 6, 64),
 }
 
 
@@ -254,35 +250,6 @@ def test_methods_that_look_for_no_neurons_keep_the_same_network(name, method):
         fused = METHODS[method]([model, second], (x, labels(len(x), classes)), **options).model
     with torch.no_grad():
         assert_close(fused(x).log_softmax(1), model(x).log_softmax(1), 1e-6)
-
-
-@pytest.mark.slow
-@each_case("method, name", spread(AVERAGING, ["mlp", "resnet", "vit"], 2))
-def test_averages_of_neurons_as_they_lie_lose_it(name, method):
-    """The control: the copies above are no easy prey."""
-    model, twin, x = twins(name)
-    fused = METHODS[method]([model, twin], x, device="cpu", **AVERAGING[method]).model
-    with pytest.raises(AssertionError, match="differ by"):
-        assert_same_function(fused, model, x, 1e-2)
-
-
-@pytest.mark.slow
-@each_case("name, method", spread(["mlp", "vgg with a flatten", "vgg with BatchNorm"], CONTROLS, 1))
-def test_controls_lose_it_unless_their_groups_happen_to_be_right(name, method):
-    """A refit alone finds no neurons: it keeps a network with itself as it lies, where groups are those of one number.
-
-    More samples than inputs: an underdetermined head would reach the copies' common outputs from any neurons.
-    """
-    model, twin, _ = twins(name)
-    x = normal(400, *NETWORKS[name][1])
-    for second, is_kept in ((twin, False), (copy.deepcopy(model), method == "Same-Index-Linear")):
-        with untouched(model, second):
-            fused = METHODS[method]([model, second], x, device="cpu", **LINEAR).model
-        if is_kept:
-            assert_same_function(fused, model, x, 1e-7)
-        else:
-            with pytest.raises(AssertionError, match="differ by"):
-                assert_same_function(fused, model, x, 1e-2)
 
 
 @pytest.mark.slow

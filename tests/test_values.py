@@ -1,7 +1,6 @@
 """Fusions described by values: made once, checked when made, the same through every door, and told by the result."""
 
 import dataclasses
-from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -12,15 +11,10 @@ from retrofit_core import METHODS, fuse
 from retrofit_core.baselines import OTFusion, ZipIt
 from retrofit_core.fusion.fit import Gradient, Ridge
 from retrofit_core.fusion.grouping import GROUPINGS, Grouper, Grouping, KMeans, LocalSearch
-from retrofit_core.fusion.importance import (
-    Conductance,
-    Custom,
-    DeepLift,
-    Importance,
-)
+from retrofit_core.fusion.importance import Conductance, Custom, DeepLift, Importance
 from retrofit_core.fusion.task import Task, carry_out
 from retrofit_core.system.runtime import Runtime
-from retrofit_core.system.settings import Range, Value, setting, settings_of
+from retrofit_core.system.settings import Range, setting
 from tests.marks import each_case
 from tests.networks import labels, mlp, normal
 from tests.properties import assert_close
@@ -55,72 +49,7 @@ def test_values_are_frozen_compared_by_contents_and_refuse_wrong_ones():
             make()
 
 
-def test_a_value_tells_what_it_takes_and_stores_plain_numbers_and_tuples():
-    @dataclasses.dataclass(frozen=True)
-    class Search(Value):
-        leaves: tuple[str, ...] = setting((), "names")
-        way: Literal["up", "down"] | None = setting(None, "a way")
-        rounds: int = setting(3, "rounds", Range(1, 1000))
-        most: int | None = setting(None, "at most", Range(1))
-        rate: float = setting(0.5, "rate", Range(0, 1))
-
-    assert [entry.description for entry in settings_of(Search).values()] == [
-        "names separated by commas",
-        "up, down, none",
-        "a whole number from 1 to 1000",
-        "a whole number from 1, none",
-        "a number from 0 to 1",
-    ]
-    with pytest.raises(ValueError, match="rounds is 2.5. Use a whole number from 1 to 1000"):
-        Search(rounds=2.5)
-    stored = Search("block", rounds=np.int64(3), rate=np.float32(1))
-    assert (stored.leaves, type(stored.rounds), type(stored.rate)) == (("block",), int, float)
-    assert Search(["a", "b"]).leaves == ("a", "b")  # type: ignore[arg-type]
-
-
 # --- the same through every door -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_values_names_and_flat_keywords_give_the_same_network():
-    for value, flat in (
-        ({"grouping": KMeans(restarts=2)}, {"restarts": 2}),
-        ({"grouping": LocalSearch(max_swaps=3)}, {"grouping": "local_search", "max_swaps": 3}),
-        ({"fit": Ridge(0.1, toward="parents")}, {"ridge": 0.1, "toward": "parents"}),
-        (
-            {"importance": Conductance(DATA, steps=3)},
-            {"importance": "conductance", "importance_data": DATA, "steps": 3},
-        ),
-        ({"head": "mean", "seed": 4}, {"head": "mean", "seed": 4}),
-        ({"fit": Gradient(epochs=2, patience=None)}, {"fit": "gradient", "epochs": 2, "patience": None}),
-    ):
-        by_value = fuse(pair(), (X, Y), runtime=Runtime(device="cpu"), **value)
-        by_keyword = METHODS["KF-Linear"](pair(), (X, Y), device="cpu", **flat)
-        assert torch.equal(weights(by_value.model), weights(by_keyword.model))
-        assert by_value.config == by_keyword.config
-
-
-#: Part, and its name, class and options, with other words for the same value.
-CHOSEN = {
-    "grouping": ("kmeans", KMeans, {"restarts": 4}, {}),
-    "fit": ("ridge", Ridge, {"ridge": 0.5}, {}),
-    "importance": ("conductance", Conductance, {"steps": 3}, {"importance_data": DATA}),
-}
-
-
-@pytest.mark.parametrize("part", CHOSEN)
-def test_a_class_has_the_options_that_its_name_has(part):
-    name, cls, options, data = CHOSEN[part]
-    (option, wrong), method = next((key, -value) for key, value in options.items()), METHODS["KF-Linear"]
-    for chosen in ({part: name, **options}, {part: cls, **options}, {part: cls(**options)}):
-        algorithm, task = method.prepare(pair(), (X, Y), **chosen, **data)
-        config = algorithm.config(task)
-        assert (config[part], config[option]) == (name, options[option]), chosen
-    for chosen in (name, cls):
-        with pytest.raises(ValueError, match=f"{option} is {wrong}. Use"):
-            method.prepare(pair(), (X, Y), **{part: chosen, option: wrong}, **data)
-    with pytest.raises(ValueError, match=f"{part} is given as a value, so {option} belongs inside it: {cls.__name__}"):
-        method.prepare(pair(), (X, Y), **{part: cls(), **options}, **data)
 
 
 def test_the_data_of_a_score_are_given_once_inside_it_or_beside_it():
@@ -142,25 +71,14 @@ def test_the_data_of_a_score_are_given_once_inside_it_or_beside_it():
             {"grouping": 3},
             r"grouping is of type int. Pass one of Hungarian, KMeans, .* your own Grouper, or a function\.$",
         ),
-        ({"grouping": Ridge}, "grouping is the class Ridge. .* your own Grouper"),
         ({"fit": lambda fitting: None}, "fit is of type function. Pass one of Ridge, Gradient, .* or your own Fit\\.$"),
-        ({"importance": None}, "importance is of type NoneType. Pass one of Uniform"),
-        ({"importance": KMeans}, "importance is the class KMeans. .* your own Importance"),
-        ({"fit": "newton"}, "unknown fit 'newton'. Known: ridge, gradient"),
-        ({"importance": Conductance()}, "importance 'conductance' needs data"),
         ({"class_shares": torch.ones(2, 4)}, "class_shares have no effect with head='scores'"),
         ({"head": "shares", "class_shares": torch.ones(3, 4)}, r"class_shares of shape \(2, 4\)"),
-        ({"seed": -1}, "seed is -1"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(more, message):
     with pytest.raises(ValueError, match=message):
         fuse(pair(), X, **more)
-
-
-def test_what_a_parents_list_holds_is_named():
-    with pytest.raises(ValueError, match="parent 1 is NoneType, not a torch.nn.Module"):
-        fuse([mlp(), None], X)
 
 
 def test_what_a_method_would_pass_over_is_refused_however_it_is_called():
@@ -258,30 +176,6 @@ def test_groups_of_an_own_grouping_may_lie_on_the_cpu():
         assert_close(weights(fused.model).cpu(), weights(expected.model), 1e-10)
 
 
-def test_what_is_forgotten_in_an_own_score_or_grouping_is_named():
-    class Undecorated(Importance):
-        power: float = setting(1.0, "an exponent", Range(0))
-
-    class Bare(Grouper):
-        pass
-
-    class Numpy(Grouper):
-        def __call__(self, gram, scores, widths, width, *, generator=None):
-            labels: Any = np.arange(len(gram)) % width
-            return Grouping(labels, width, 0.0)
-
-    with pytest.raises(
-        TypeError, match=r"Undecorated has settings but is no dataclass. Write @dataclass\(frozen=True\)"
-    ):
-        fuse(pair(), X, importance=Undecorated)
-    with pytest.raises(NotImplementedError, match=r"Bare has no __call__\(self, gram"):
-        fuse(pair(), X, grouping=Bare())
-    with pytest.raises(ValueError, match="16 whole-number labels, a tensor"):
-        fuse(pair(), X, grouping=Numpy())
-    with pytest.raises(ValueError, match=r"importance data are of type float. Pass \[\(inputs, labels\)"):
-        fuse(pair(), (X, Y), importance=Conductance(2.0))
-
-
 # --- results and circumstances ---------------------------------------------------------------------------------------------
 
 
@@ -324,18 +218,6 @@ def test_the_config_of_a_result_holds_everything_that_decided_it():
         **{name: value for name, value in result.config.items() if name not in ("samples", "target", "class_shares")},
     )
     assert torch.equal(weights(again.model), weights(result.model))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["KF-Linear", "KF-Gradient", "OTFusion", "KD"])
-def test_inference_mode_around_a_call_changes_nothing(name):
-    options = {"epochs": 1} if name in ("KF-Gradient", "KD") else {}
-    scored = {"importance": "conductance", "importance_data": "fusion"} if METHODS[name].takes.importance else {}
-    plain = METHODS[name](pair(), (X, Y), **options, **scored)
-    with torch.inference_mode():
-        data = X.clone(), Y.clone()
-        inside = METHODS[name](pair(), data, **options, **scored)
-    assert torch.equal(weights(plain.model), weights(inside.model))
 
 
 GIVEN = {"FedAvg": {"sample_counts": [10, 20, 30]}, "Ensemble-Shares": {"class_shares": torch.ones(3, 4)}}

@@ -1,6 +1,5 @@
 """The walk: rows of parents and fused prefix, whatever is cached, chunked or batched; what counts as fusion data."""
 
-import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -13,14 +12,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from retrofit_core import METHODS
 from retrofit_core.fusion import walk as walks
-from retrofit_core.fusion.eligibility import _check_data
 from retrofit_core.fusion.fit.gradient import inputs_and_targets
 from retrofit_core.fusion.joint_spaces import Levels
 from retrofit_core.fusion.moments import Rows, layersums
 from retrofit_core.fusion.samples import as_inputs
 from retrofit_core.fusion.walk import Walk
 from retrofit_core.networks.levels import compose, each, partition, rows
-from retrofit_core.system.device import CHUNK_BYTES
 from retrofit_core.system.runtime import Runtime
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, normal, residual
@@ -167,26 +164,6 @@ def test_a_level_meets_one_layout_whatever_is_kept_or_resumed(make, inputs, chan
     assert all(len(layouts) == 1 for layouts in seen.values()), seen
 
 
-def test_few_rows_are_kept_in_the_dual_form_if_they_fit(device):
-    x, (first, second, fused) = networks(device)
-    few = Walk(Levels([first, second], fused), x[:4], Runtime(device=device))
-    assert isinstance([step.moments(inputs=True) for step in few][2], Rows)
-    tight = Walk(Levels([first, second], fused), x[:4], Runtime(device=device, memory=1))
-    assert not isinstance([step.moments(inputs=True) for step in tight][2], Rows)
-
-
-def test_without_inputs_only_outputs_are_summed(device):
-    x, (first, second, fused) = networks(device)
-    sums = next(iter(Walk(Levels([first, second], fused), x, Runtime(device=device)))).moments(inputs=False)
-    assert sums.xx is None
-    z = torch.cat([rows(levels[0].module(x.to(device)), 1) for levels in (first, second)], 1)
-    assert_close(sums.zz, z.T @ z, 1e-11)
-
-
-def totals_of(walk):
-    return [step.moments(inputs=True) for step in walk]
-
-
 def test_walking_on_uses_the_weights_that_the_level_has_by_then(device):
     x, (first, second, fused) = networks(device)
     seen = []
@@ -227,17 +204,6 @@ def test_every_kind_of_fusion_data_gives_the_same_tensors(data, labelled):
         assert classes is None
 
 
-def test_what_is_no_fusion_data_is_refused():
-    for empty in (X[:0], [], DataLoader(TensorDataset(X[:0]))):
-        with pytest.raises(ValueError, match="the fusion set is empty"):
-            as_inputs(empty)
-    with pytest.raises(ValueError, match="11 inputs but 4 labels"):
-        as_inputs((X, Y[:4]))
-    for strange in (7, "digits", None):
-        with pytest.raises(ValueError, match=f"must be a tensor.*Found {type(strange).__name__}"):
-            as_inputs(strange)
-
-
 class Largest(TorchDispatchMode):
     """Bytes of the largest tensor that an operation makes."""
 
@@ -260,34 +226,3 @@ def test_many_samples_in_half_precision_are_never_held_in_the_networks_own():
     expected = METHODS["KF-Linear"](models, x.float(), device="cpu", memory=10**6)
     for name, tensor in expected.model.state_dict().items():
         assert torch.equal(result.model.state_dict()[name], tensor)
-
-
-def test_the_look_for_nan_takes_no_memory_for_all_samples():
-    x = torch.zeros(1, 1, dtype=torch.float16).expand(300_000, 1000)
-    with Largest() as largest:
-        _check_data(x, 2, "KF-Linear")
-    assert largest.bytes <= CHUNK_BYTES
-
-
-def test_batches_are_let_go_once_they_are_joined():
-    """A loader's samples are not held twice: of five batches four, three, two, one are left while the next one is copied."""
-    left: list[int] = []
-    alive = weakref.WeakSet()
-
-    class Watched(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            if func._schema.name == "aten::copy_":
-                left.append(len(alive))
-            return func(*args, **(kwargs or {}))
-
-    def batches():
-        for number in range(5):
-            x = torch.full((2, 3), float(number))
-            alive.add(x)
-            yield x, torch.tensor([number, number])
-            del x
-
-    with Watched():
-        x, y = as_inputs(batches())
-    assert left == [5, 4, 3, 2, 1] and not alive
-    assert x[:, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4] and y.tolist() == x[:, 0].long().tolist()

@@ -1,6 +1,8 @@
 """Weights that cannot be written as they stand: computed ones are refused by whatever writes, shared ones are found."""
 
+import copy
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,15 +11,17 @@ from torch.nn.utils import parametrizations, parametrize, prune, remove_spectral
 from torch.nn.utils import spectral_norm as old_spectral_norm
 from torch.nn.utils import weight_norm as old_weight_norm
 
-from retrofit_core.baselines.averaging import average
 from retrofit_core.fusion.eligibility import check_inputs
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
 from retrofit_core.networks.symmetry import neuron_groups
+from tests.families import TIED
 from tests.flat import fuse
-from tests.marks import each_case
-from tests.networks import batchnorm_cnn, initialised, mlp, normal
+from tests.marks import each_case, spread
+from tests.networks import batchnorm_cnn, initialised, labels, mlp, normal
 from tests.properties import assert_close, assert_same_function
+from tests.test_contract import options_for
+from tests.test_twins import twins
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated:FutureWarning")
 
@@ -109,29 +113,10 @@ def test_the_way_out_works(kind):
     assert_same_function(model, fused, DATA[0], 1e-8)
 
 
-@pytest.mark.parametrize("kind", REMOVALS)
-def test_networks_that_only_run_may_compute_their_weights(kind):
-    model, other = with_computed_weight(kind), mlp(seed=1)
-    with torch.no_grad():
-        expected = (model(DATA[0]).softmax(1) + other(DATA[0]).softmax(1)) / 2
-        together = METHODS["Ensemble"]([model, other], DATA).model(DATA[0])
-    assert torch.allclose(together.softmax(1), expected)
-    student = METHODS["KD"]([model, other], DATA, target=mlp(seed=2), epochs=1).model
-    assert isinstance(student[2].weight, nn.Parameter)
-    probe = METHODS["LP"]([other, model], DATA, fit="ridge").model
-    assert torch.equal(probe[2].weight, other[2].weight)
-
-
 def test_a_student_may_not_compute_its_weights():
     """New weights would be written into what is computed, and the student would start as a copy of its model."""
     with pytest.raises(ValueError, match="the target: the weight of layer '2' is computed"):
         METHODS["KD"]([mlp(), mlp(seed=1)], DATA, target=with_computed_weight("spectral_norm"), epochs=1)
-
-
-@pytest.mark.parametrize("kind", ["old spectral_norm", "pruning"])
-def test_parts_of_computed_weights_are_not_averaged(kind):
-    with pytest.raises(ValueError, match="parent 0: the weight of layer '2' is computed"):
-        average([with_computed_weight(kind, seed) for seed in range(2)])
 
 
 @each_case("kind", KINDS)
@@ -205,21 +190,166 @@ def test_without_a_tie_self_fusion_behind_batchnorm_is_exact(tie):
     assert_same_function(model, fused, x, 1e-7)
 
 
-def tied_mlp(seed: int = 0) -> nn.Module:
-    model = mlp((6, 5, 5, 5, 4), seed=seed)
-    model[4].weight = model[2].weight
-    return model
+# --- tied layers, embedding and head or autoencoders: twins in another order are found, or refused with ---------------
 
 
-@pytest.mark.parametrize("method", ["PLeaS", "RegMean"])
-def test_methods_that_solve_layers_one_by_one_refuse_shared_ones(method):
-    with pytest.raises(ValueError, match=rf"{method}, parent 0: '2.weight' and '4.weight' are one tensor.*Use Git-Re"):
-        METHODS[method]([tied_mlp(0), tied_mlp(1)], DATA)
+HEAD = "tied head"
 
 
-@pytest.mark.parametrize("method", ["Average", "Git-Re-Basin", "OTFusion", "ZipIt"])
-def test_the_methods_named_there_keep_them_shared(method):
-    model = tied_mlp()
-    fused = METHODS[method]([model, model], DATA).model
-    assert fused[4].weight is fused[2].weight
-    assert_same_function(model, fused, DATA[0], 1e-8)
+@each_case("method", ["OTFusion-Weights", "Git-Re-Basin", "ZipIt", "HF-Linear", "KF-Linear"])
+def test_a_head_that_is_the_table_stays_it(method):
+    """tests/test_twins.py says that the twin is found."""
+    model, twin, x = twins(HEAD)
+    fused = METHODS[method]([model, twin], x, device="cpu").model
+    assert fused.head.weight is fused.emb.weight and fused.head.weight is not model.head.weight
+
+
+@pytest.mark.slow
+@each_case("name, method", spread(TIED, ["PLeaS", "RegMean"], 1))
+def test_methods_that_solve_layers_by_themselves_refuse_and_what_they_name_works(name, method):
+    model, twin, x = twins(name)
+    with pytest.raises(ValueError, match=r"Use Git-Re-Basin, OTFusion or ZipIt, which keep it shared") as refusal:
+        METHODS[method]([model, twin], x, device="cpu")
+    for other in ("Git-Re-Basin", "OTFusion", "ZipIt"):
+        assert other in str(refusal.value)
+        with torch.no_grad():
+            assert_close(METHODS[other]([model, twin], x, device="cpu").model(x), model(x), 1e-6)
+
+
+def test_levels_refuse_and_one_level_by_gradient_works():
+    model, twin, x = twins("autoencoder, t()")
+    with pytest.raises(ValueError, match="tied weights cannot be fitted one level at a time"):
+        METHODS["KF-Linear"]([model, twin], x, device="cpu")
+    assert (
+        METHODS["KF-Gradient"]([model, twin], x, device="cpu", boundaries=1, epochs=1).model(x).shape == model(x).shape
+    )
+
+
+# --- loRA: factors are not averaged apart; merged networks are fused as plain ones ------------------------------------
+
+
+class AsModules(nn.Module):
+    """As peft builds it: dicts of layers by the adapter's name."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base_layer, self.scaling = base, 0.5
+        self.lora_A = nn.ModuleDict({"default": nn.Linear(base.in_features, 2, bias=False)})
+        self.lora_B = nn.ModuleDict({"default": nn.Linear(2, base.out_features, bias=False)})
+
+    def forward(self, x):
+        return self.base_layer(x) + self.scaling * self.lora_B["default"](self.lora_A["default"](x))
+
+    def merged(self):
+        plain = copy.deepcopy(self.base_layer)
+        plain.weight.data += self.scaling * self.lora_B["default"].weight @ self.lora_A["default"].weight
+        return plain
+
+
+class AsParameters(nn.Linear):
+    """As loralib builds it: a layer with two more parameters."""
+
+    def __init__(self, base):
+        super().__init__(base.in_features, base.out_features)
+        self.weight, self.bias = base.weight, base.bias
+        self.lora_A = nn.Parameter(torch.zeros(2, base.in_features))
+        self.lora_B = nn.Parameter(torch.zeros(base.out_features, 2))
+
+    def forward(self, x):
+        return super().forward(x) + x @ self.lora_A.T @ self.lora_B.T
+
+    def merged(self):
+        plain = nn.Linear(self.in_features, self.out_features)
+        plain.weight = nn.Parameter(self.weight.detach() + self.lora_B.detach() @ self.lora_A.detach())
+        plain.bias = self.bias
+        return plain
+
+
+class AsOthers(AsModules):
+    """As diffusion models name them."""
+
+    def __init__(self, base):
+        super().__init__(base)
+        self.lora_down, self.lora_up = self.lora_A["default"], self.lora_B["default"]
+        del self.lora_A, self.lora_B
+
+    def forward(self, x):
+        return self.base_layer(x) + self.lora_up(self.lora_down(x))
+
+
+class Peft(nn.Module):
+    """What peft's wrapper shows of itself."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.base_model, self.peft_config = model, {"default": SimpleNamespace(peft_type="LORA")}
+
+    def forward(self, x):
+        return self.base_model(x)
+
+    def merge_and_unload(self):
+        for name, module in list(self.base_model.named_modules()):
+            if isinstance(module, (AsModules, AsParameters)):
+                self.base_model.set_submodule(name, module.merged())
+        return self.base_model
+
+
+def adapted(kind, seed):
+    net = mlp((6, 8, 7, 3), seed=0)  # from one checkpoint, as adapters are
+    net[2] = kind(net[2])
+    adapters = initialised(copy.deepcopy(net), seed)
+    state = {name: value for name, value in adapters.state_dict().items() if "lora" in name}
+    net.double().load_state_dict(state, strict=False)
+    return net.eval()
+
+
+@pytest.mark.slow
+@each_case("method, kind", spread(WRITING, [AsModules, AsParameters, AsOthers], 1))
+def test_every_method_that_writes_weights_refuses_factors_before_any_work(kind, method):
+    parents = [adapted(kind, seed) for seed in (1, 2)]
+    with pytest.raises(
+        ValueError, match=r"(parent 0|ancestor): layer '2' holds 'lora_\w+' and 'lora_\w+', whose factors .*Merge"
+    ):
+        METHODS[method](parents, (normal(20, 6), labels(20, 3)), **options_for(method, parents, 3))
+
+
+@pytest.mark.slow
+@each_case("method", ["KF-Linear", "KF-Gradient", "Git-Re-Basin", "TIES", "KD"])
+def test_networks_of_peft_are_fused_once_they_are_merged(method):
+    parents = [Peft(adapted(AsModules, seed)) for seed in (1, 2)]
+    x, y = normal(40, 6), labels(40, 3)
+    with pytest.raises(ValueError, match=r"Merge them into the weights first: model.merge_and_unload\(\)"):
+        METHODS[method](parents, (x, y), **options_for(method, parents, 3))
+    before = [parent(x) for parent in parents]
+    merged = [parent.merge_and_unload() for parent in parents]
+    plain = []
+    for net in merged:
+        plain.append(mlp((6, 8, 7, 3)))
+        plain[-1].load_state_dict(net.state_dict())
+    for net, outputs in zip(merged, before, strict=True):
+        assert_close(net(x), outputs, 1e-12)
+    results = [METHODS[method](nets, (x, y), **options_for(method, nets, 3)).model for nets in (merged, plain)]
+    assert_close(results[0](x), results[1](x), 1e-12)
+
+
+def test_a_part_that_can_be_merged_is_named():
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = Peft(adapted(AsModules, 1)), nn.Linear(3, 2).double()
+
+        def forward(self, x):
+            return self.head(self.body(x))
+
+    x = normal(10, 6)
+    with pytest.raises(ValueError, match=r"model.get_submodule\('body'\).merge_and_unload\(\)"):
+        METHODS["Average"]([Classifier(), Classifier()], x)
+    with pytest.raises(ValueError, match="merge_and_unload"):
+        neuron_groups(Classifier(), x[:1])
+
+
+@pytest.mark.parametrize("method", ["Ensemble-Logits"])
+def test_methods_that_only_run_parents_take_them(method):
+    parents, x = [adapted(AsModules, seed) for seed in (1, 2)], normal(10, 6)
+    fused = METHODS[method](parents, x, device="cpu").model
+    assert_close(fused(x), (parents[0](x) + parents[1](x)) / 2, 1e-12)

@@ -8,16 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import compare, evaluate, giving_logits
-from retrofit_core.inspection.analysis import analyse
+from retrofit_core import giving_logits
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
 from retrofit_core.networks.wrappers import unwrapped
 from tests.marks import each_case, spread
-from tests.networks import initialised, labels, mlp, normal
+from tests.networks import labels, mlp, normal
 from tests.properties import assert_close, assert_reproduces, untouched
 from tests.test_contract import options_for
-from tests.test_landscape import images_of, survey_of
 
 
 def compiled(part):
@@ -109,56 +107,6 @@ def test_every_wrapper_is_taken_off(name, method):
     assert list(fused.state_dict()) == list(expected.state_dict())
     assert unwrapped(fused) is fused
     assert_reproduces(expected, partition(fused, x[:2]), x)
-
-
-def test_tensors_are_shared_and_plain_networks_are_themselves():
-    net = mlp()
-    assert unwrapped(net) is net and unwrapped(3) == 3
-    for name in WRAPPED:
-        wrapper = WRAPPED[name](copy.deepcopy(net))
-        own = (
-            {id(p) for p in wrapper.parameters()}
-            if name != "AveragedModel"
-            else {id(p) for p in wrapper.module.parameters()}
-        )
-        assert {id(p) for p in unwrapped(wrapper).parameters()} == own
-
-
-def test_target_and_ancestor_are_taken_off_too():
-    x, (first, second) = normal(60, 6), pair()
-    target, base = mlp((6, 10, 3), seed=3), mlp((6, 8, 3), seed=4)
-    wide = [
-        METHODS["KF-Linear"]([first, second], x, target=net, device="cpu").model for net in (target, compiled(target))
-    ]
-    tasks = [
-        METHODS["Task-Arithmetic"]([first, second], x, base=net, device="cpu").model for net in (base, compiled(base))
-    ]
-    with torch.no_grad():
-        for one, other in (wide, tasks):
-            assert_close(one(x), other(x), 1e-12)
-
-
-@pytest.mark.slow
-def test_repair_evaluation_comparison_landscape_and_analysis():
-    x, y, data = normal(60, 1, 2, 3), labels(60, 3), images_of((1, 2, 3))
-    flat = [initialised(nn.Sequential(nn.Flatten(), *mlp((6, 8, 3), seed=seed)), seed).float() for seed in (1, 2, 3)]
-    x = x.float()
-    made = [compiled(copy.deepcopy(net)) for net in flat]
-    with torch.no_grad():
-        for net in made:
-            net(x[:1]), net(x)
-    for net, other in zip(flat, made, strict=True):
-        assert evaluate(other, data)["loss"] == pytest.approx(evaluate(net, data)["loss"], rel=1e-6)
-    boards = [
-        compare(nets[:2], (x, y), (x, y), methods=["RegMean", "KF-Linear"], device="cpu") for nets in (flat, made)
-    ]
-    assert [row["accuracy"] for row in boards[0].rows] == [row["accuracy"] for row in boards[1].rows]
-    names = ("a", "b", "c")
-    maps = [survey_of(dict(zip(names, nets, strict=True)), names, data) for nets in (flat, made)]
-    assert torch.equal(torch.as_tensor(maps[0].loss), torch.as_tensor(maps[1].loss))
-    results = [METHODS["KF-Linear"](nets[:2], (x, y), device="cpu") for nets in (flat, made)]
-    looks = [analyse(nets[:2], result, (x, y), test=data) for nets, result in zip((flat, made), results, strict=True)]
-    assert looks[0].accuracy == looks[1].accuracy
 
 
 def scripted(net):

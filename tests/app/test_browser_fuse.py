@@ -123,12 +123,12 @@ def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, served
     page.get_by_text("loss", exact=False).first.wait_for()
     pid = worker(served_runs / run)
     page.reload(wait_until="commit")
-    result = page.get_by_text("this run: KF-Gradient").first
+    result = page.get_by_role("heading", name="Two half-blind networks")
     # a fast machine may be done before the page is back
     page.get_by_text("of 4: ").first.or_(result).wait_for()
     second = open_page(f"/?run={run}")
     for tab in (page, second):
-        tab.get_by_text("this run: KF-Gradient").first.wait_for()
+        tab.get_by_role("heading", name="Two half-blind networks").wait_for()
         assert tab.get_by_role("button", name="Cancel").count() == 0
     assert worker(served_runs / run) == pid
     assert (served_runs / run / "metrics.json").exists()
@@ -153,7 +153,7 @@ def test_cancel_keeps_what_is_finished_and_the_run_goes_on_from_there(open_page,
     status = json.loads((served_runs / run / "status.json").read_text())
     assert status["state"] == "cancelled" and status["levels_done"] >= 1
     page.get_by_role("button", name="Resume").click()
-    page.get_by_text("of 4: ").first.or_(page.get_by_text("this run: KF-Gradient").first).wait_for()
+    page.get_by_text("of 4: ").first.or_(page.get_by_role("heading", name="Two half-blind networks")).wait_for()
 
 
 def test_a_killed_worker_is_reported_and_its_run_can_be_deleted_and_brought_back(open_page, served_runs):

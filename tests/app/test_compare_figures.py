@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from retrofit_app.figures import DARK, LIGHT, Network
-from retrofit_app.figures.classes import apart, class_sources, forgotten, origins, source
+from retrofit_app.figures.classes import class_sources, forgotten, origins, source
 from retrofit_app.figures.confusion import confusion_matrix
 from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.figures.matched import Strip, matched_levels, matched_names
@@ -36,14 +36,6 @@ def test_each_class_has_the_parent_that_knows_it_best():
 def test_forgotten_classes_are_named(values, says):
     words = forgotten(fused(*values), [A, B], CLASSES).replace("\N{NO-BREAK SPACE}", " ")
     assert words.startswith(says)
-
-
-def test_two_networks_are_told_apart_by_their_classes():
-    first, second = fused(90, 80, 70, None), fused(85, 90, 70, None, name="Other")
-    assert apart(first, second, CLASSES) == (
-        "Of the two, KF-Linear is furthest ahead on cat (+5.0 points) and furthest behind on dog (\N{MINUS SIGN}10.0 points)."
-    )
-    assert "equally good" in apart(first, first, CLASSES)
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK])
@@ -92,10 +84,6 @@ def strip(name: str, levels: list[str], grouping: list[float], accuracy: list[fl
     return Strip(name, table, accuracy or [])
 
 
-def lines_of(picture) -> list:
-    return [trace for trace in picture.figure.data if trace.type == "scatter" and "lines" in trace.mode]
-
-
 def test_levels_are_matched_by_name_and_keep_their_order():
     assert matched_names(["a", "b", "c"], ["a", "c"]) == ["a", "b", "c"]
     assert matched_names(["a", "c"], ["a", "b", "c", "d"]) == ["a", "b", "c", "d"]
@@ -107,20 +95,14 @@ def test_a_level_that_one_run_lacks_is_an_empty_place():
     first = strip("KF", ["a", "b", "c"], [0.1, 0.2, 0.3], [90, 80, 70, 60])
     second = strip("HF", ["a", "c"], [0.1, 0.05], [90, 85, 80])
     picture = matched_levels(first, second, LIGHT)
-    bars = [trace for trace in picture.figure.data if trace.type == "bar"]
-    assert [list(trace.x) for trace in bars] == [[0, 1, 2], [0, 1, 2], [0, 2], [0, 2]]
-    assert len(picture.figure.layout.shapes) == 1 and picture.figure.layout.shapes[0].x0 == pytest.approx(0.72)
-    assert "none" in [each.text for each in picture.figure.layout.annotations]
-    lines = lines_of(picture)
-    assert [list(line.x) for line in lines] == [[-1, 0, 1, 2], [-1, 0, 2]]
-    assert {line.line.dash for line in lines} == {"solid", "dash"}
+    assert [list(trace.x) for trace in picture.figure.data] == [[1, 2, 3], [1, 3]] * 2  # a run's errors of both kinds
+    assert picture.figure.data[0].hovertext[1].endswith("accuracy after it 70.0\N{NO-BREAK SPACE}%")
     words = picture.caption.replace("\N{NO-BREAK SPACE}", " ")
     assert words == "They differ most at c: HF has an error of 6.0 %, KF of 31.0 %. Only KF has b."
 
 
-def test_strips_without_accuracies_are_drawn_without_a_line():
+def test_two_equal_runs_lose_the_same():
     picture = matched_levels(strip("KF", ["a"], [0.1]), strip("HF", ["a"], [0.1]), DARK)
-    assert not lines_of(picture)
     assert picture.caption == "Both lose the same at every level."
 
 

@@ -266,7 +266,7 @@ def test_two_groupings_stand_side_by_side_with_their_index(record):
     assert clean(page) and page.selectbox(key="levels-pair").value == "uniform-conductance"
     headings = [f"{picture['name']}{picture['note']}" for picture in drawn(page)["pictures"]]
     # What the cell of the matrix says, and its noise floor.
-    assert headings == ["Uniform", "Conductance · ARI 0.40 (two seeds of one score: 0.80)"]
+    assert headings == ["Uniform", "Conductance · ARI 0.40 (seeds 0.80)"]
     specs = [json.loads(chart.proto.spec) for chart in page.get("plotly_chart")]
     shapes = next(spec["layout"]["shapes"] for spec in specs if spec["data"][0]["type"] == "heatmap")
     assert [(shape["x0"], shape["y0"]) for shape in shapes] == [(0.52, -0.48), (-0.48, 0.52)]  # both of its cells

@@ -70,6 +70,7 @@ def test_the_form_offers_them_with_their_options(registered):
     page = open_page()
     assert "loudness" in page.selectbox(key="fuse-importance").options
     assert "in_turn" in page.selectbox(key="fuse-grouping").options
+    page.selectbox(key="fuse-importance").set_value("conductance").run()
     page.number_input(key="fuse-option-KF-Linear-steps").set_value(20).run()
     page.number_input(key="fuse-option-KF-Linear-restarts").set_value(3).run()
     assert set(page.query_params["options"].split("|")) == {"steps=20", "restarts=3"}

@@ -113,7 +113,7 @@ def test_a_method_of_another_version_takes_nothing():
 def test_configs_of_the_presets():
     picks = PRESETS["shipped"].picks
     assert configs.training(picks, 64, 10) is None
-    assert configs.fusion(picks, None, 64, 10) == bundle.config("KF-Linear")
+    assert configs.fusion(picks, None, 64, 10) == replace(bundle.config("KF-Linear"), importance="deeplift")
     twins = configs.training(PRESETS["twins"].picks, 64, 10)
     assert twins.twins and twins.split == "full"
     small = PRESETS["compress"].picks

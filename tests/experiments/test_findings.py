@@ -217,3 +217,19 @@ def test_the_tables_of_the_frontier_are_those_of_its_record():
             f"{row['accuracy']:.1f} ({row['seconds']:.0f} s{fewer})"
         )
     assert written == cells
+
+
+def test_the_tables_of_the_training_are_those_of_its_record():
+    rows = json.loads((RESULTS.parent / "recipes.json").read_text(encoding="utf-8"))["rows"]
+    text = PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8").split("## The parents' training")[1]
+    tables = [table.splitlines()[2:] for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)]
+    written = sorted(re.split(r" *\| *", line.strip("| "))[1:] for lines in tables for line in lines)
+    expected = []
+    for row in rows:
+        answering = [
+            sum(both) / 2 for both in zip(*([count for count, _ in parent] for parent in row["answering"]), strict=True)
+        ]
+        own = ", ".join(f"{share:.1f}" for share in row["own classes"])
+        numbers = (f"{row[name]:.1f}" for name in ("ensemble", "KF-Linear", "HF-Linear"))
+        expected.append([own, *numbers, " ".join(f"{count:.0f}" for count in answering)])
+    assert written == sorted(expected)

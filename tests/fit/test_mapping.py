@@ -53,30 +53,12 @@ def test_parents_whose_inputs_do_not_correspond_are_refused():
         mapped_weights(levels[0], [levels[0], others[0]], [None])
 
 
-class ChannelsLast(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.fc = nn.Conv2d(2, 3, 3), nn.Linear(75, 2)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.fc(self.conv(x).relu().permute(0, 2, 3, 1).flatten(1))
-
-
 def is_channel_major(level, boundary, axis):
     width = boundary.shape[axis]
     try:
         return neurons_read(level, 0, boundary, [Groups(torch.arange(width), (width,), width, axis)]) is not None
     except LookupError:
         return False
-
-
-def test_channel_major_inputs_are_told_from_others():
-    x = normal(2, *CNN_SHAPE)
-    levels = partition(cnn(), x)
-    assert is_channel_major(levels[1], h := levels[0].module(x), levels[0].axis)
-    assert is_channel_major(levels[2], levels[1].module(h), levels[1].axis)
-    turned = partition(initialised(ChannelsLast(), 0), x)
-    assert not is_channel_major(turned[1], turned[0].module(x), turned[0].axis)
 
 
 class Mean(nn.Module):

@@ -18,7 +18,7 @@ from retrofit_core.fusion.grouping.kmeans import (
 from tests import reference
 from tests.grouping.points import generator, gram, numpy, points, positive
 from tests.marks import each_case
-from tests.properties import as_groups, as_sets, assert_close
+from tests.properties import as_groups, assert_close
 
 
 def grouped(phi, scores, width, *, seed=0, first=None, **options):
@@ -46,28 +46,6 @@ def test_is_as_good_as_scikit_learn(m, width, seed, device):
     widths = (m // 2, m - m // 2)
     grouping = KMeans()(gram(phi).to(device), scores.to(device), widths, width, generator=generator())
     assert grouping.cost <= 1.05 * reference_cost
-
-
-@pytest.mark.slow
-@given(st.integers(0, 99), st.integers(2, 8))
-def test_lloyd_never_raises_the_cost(seed, width):
-    """C11: also where empty groups are filled with the worst-served neuron."""
-    phi, scores = points(16, 3, seed), positive(16, seed)
-    G, distances = gram(phi), squared_distances(gram(phi))
-    centres = torch.randperm(16, generator=generator(seed))[:width][None]
-    costs = []
-    for iterations in range(1, 9):
-        labels, _, _ = lloyd(G, scores, centres, distances, iterations)
-        costs.append(reference.cluster_cost(*numpy(phi, scores), as_groups(labels[0], width)))
-    assert all(later <= earlier * (1 + 1e-12) for earlier, later in zip(costs[:-1], costs[1:], strict=True))
-
-
-@given(st.integers(0, 30))
-def test_converged_neurons_are_nearest_to_their_own_centroid(seed):
-    phi, scores = points(20, 3, seed), positive(20, seed)
-    grouping = grouped(phi, scores, 6, seed=seed)
-    distances, own_distances = distances_to_centroids(gram(phi), scores, grouping.labels[None], 6)
-    assert (own_distances[0] <= distances[0].min(0).values * (1 + 1e-9) + 1e-9).all()
 
 
 def test_distances_to_centroids_equal_those_of_the_points():
@@ -101,27 +79,6 @@ def test_centroids_that_move_little_by_little_equal_those_of_a_fresh_start(seed,
         seed += 1
 
 
-def test_integer_scores_are_repeated_neurons():
-    """C12."""
-    phi, counts = points(8, 2, 5), torch.tensor([1, 3, 1, 2, 1, 1, 4, 1])
-    weighted = grouped(phi, counts.double(), 3, restarts=30)
-    copies = torch.repeat_interleave(torch.arange(8), counts)
-    repeated = grouped(phi[:, copies], torch.ones(len(copies)).double(), 3, restarts=30)
-    assert weighted.cost == pytest.approx(repeated.cost)
-    assert as_sets(weighted.labels) == {frozenset(int(copies[j]) for j in group) for group in as_sets(repeated.labels)}
-
-
-def test_one_group_and_as_many_groups_as_neurons():
-    """C15."""
-    phi, scores = points(9), positive(9)
-    one = grouped(phi, scores, 1)
-    assert one.labels.tolist() == [0] * 9
-    assert one.cost == pytest.approx(reference.cluster_cost(*numpy(phi, scores), [list(range(9))]))
-    every = grouped(phi, scores, 9)
-    assert sorted(every.labels.tolist()) == list(range(9))
-    assert every.cost == pytest.approx(0, abs=1e-12)
-
-
 def test_the_start_at_parent_0_counts_among_the_starts():
     phi, scores = points(10), positive(10)
     with_it = grouped(phi, scores, 5)
@@ -136,14 +93,6 @@ def test_the_start_at_parent_0_counts_among_the_starts():
     assert alone.cost == pytest.approx(costs[0])
 
 
-def test_more_restarts_never_cost_more():
-    phi, scores = points(30, 4, 1), positive(30, 1)
-    grouping = grouped(phi, scores, 12, restarts=20)
-    assert grouping.cost == min(grouping.report["costs"])
-    assert grouping.report["best_start"] == grouping.report["costs"].index(grouping.cost)
-    assert len(set(grouping.report["costs"])) > 1, "the starts should differ"
-
-
 def test_seeds_are_drawn_by_score_and_distance():
     """The first centre in proportion to the scores, the next never on a twin of one while others are left."""
     phi = torch.tensor([[0.0, 0.0, 5.0, 9.0]]).double()
@@ -155,13 +104,6 @@ def test_seeds_are_drawn_by_score_and_distance():
     two = seed_centres(distances, scores, 2, 500, generator())
     assert (phi[0, two[:, 0]] != phi[0, two[:, 1]]).all()
     assert 2 not in two  # without weight nothing is gained there
-
-
-def test_more_groups_than_neurons_and_no_start_are_refused():
-    with pytest.raises(ValueError, match="11 fused neurons for 10 parents' neurons.*at most 10"):
-        grouped(points(10), positive(10), 11)
-    with pytest.raises(ValueError, match="needs restarts >= 1"):
-        grouped(points(10), positive(10), 6, restarts=0)
 
 
 @pytest.mark.parametrize("cls", [KMeans, LocalSearch])

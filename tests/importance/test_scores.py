@@ -2,13 +2,25 @@
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from retrofit_core.fusion.importance import EPSILON, IMPORTANCE, Conductance, Scores, importance_scores
+from retrofit_core.fusion.importance import (
+    IMPORTANCE,
+    Conductance,
+    DeepLift,
+    Scores,
+    as_importance,
+    importance_scores,
+    shared,
+)
+from retrofit_core.fusion.importance.deeplift import uncovered
 from retrofit_core.fusion.importance.parents import parents_scores
+from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import partition
-from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.system.monitor import Monitor
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, cnn, labels, mlp, normal
+from tests.networks import CNN_SHAPE, cnn, initialised, labels, mlp, normal, residual
 from tests.properties import assert_close, untouched
 
 
@@ -26,22 +38,6 @@ def test_scores_are_positive_and_sum_to_one_per_level(name, device):
     raw = importance_scores(model, x, y, name, normalise_scores=False)
     for values, unscaled in zip(scores.values, raw.values, strict=True):
         assert_close(values, unscaled / unscaled.sum(), 1e-12)
-
-
-def test_uniform_is_one_over_the_width_and_needs_no_labels():
-    scores = importance_scores(mlp(), normal(3, 6), None, "uniform")
-    for values, width in zip(scores.values, (8, 7, 4), strict=True):
-        assert_close(values, torch.ones(width).double() / width, 1e-12)
-
-
-def test_a_users_own_function():
-    def norms(levels, x, y, power=1.0):
-        return [level.affine.weight.detach().flatten(1).norm(dim=1) ** power for level in levels]
-
-    model = mlp()
-    scores = importance_scores(model, normal(3, 6), labels(3, 2), norms, power=2.0)
-    expected = model[0].weight.detach().square().sum(1) + EPSILON
-    assert_close(scores.values[0], expected / expected.sum(), 1e-12)
 
 
 def test_what_is_no_score_is_refused():
@@ -64,17 +60,6 @@ def test_what_is_no_score_is_refused():
             importance_scores(model, x, y, returning(ones[0], ones[1] * bad, ones[2]))
 
 
-@pytest.mark.parametrize("name", ["conductance", "deeplift"])
-def test_attributions_report_steps_and_can_be_cancelled(name):
-    x, y = normal(5, 6), labels(5, 4)
-    levels = partition(mlp(), x)
-    events = []
-    importance_scores(levels, x, y, name, monitor=Monitor(events.append))
-    assert {event["name"] for event in events} == {name}
-    with pytest.raises(Cancelled):
-        importance_scores(levels, x, y, name, monitor=Monitor(cancelled=lambda: True))
-
-
 def test_each_parent_is_scored_on_its_own_data():
     parents = [partition(cnn(seed=k), normal(2, *CNN_SHAPE)) for k in range(2)]
     data = [(normal(12, *CNN_SHAPE, seed=k), labels(12, 3).roll(k)) for k in range(2)]
@@ -83,3 +68,205 @@ def test_each_parent_is_scored_on_its_own_data():
         expected = importance_scores(levels, x, y, Conductance())
         for values, wanted in zip(parent_scores.values, expected.values, strict=True):
             assert torch.equal(values, wanted)
+
+
+# --- conductance in one pass against Captum level by level, and what the paper of the score proves --------------------
+
+
+NETWORKS = {"mlp": (mlp, (6,)), "cnn": (cnn, CNN_SHAPE), "residual": (residual, CNN_SHAPE)}
+
+
+@pytest.mark.slow
+@each_case("steps", [1, 10])
+@each_case("name", NETWORKS)
+def test_equals_captum_level_by_level(name, steps):
+    """C37: LayerConductance with its Gauss-Legendre rule, |.| before the sums."""
+    from captum.attr import LayerConductance
+
+    make, shape = NETWORKS[name]
+    model, x = make(), normal(7, *shape)
+    levels = partition(model, x)
+    y = labels(7, levels[-1].width)
+    scores = Conductance(steps=steps).scores(levels, x, y)
+    for index, level in enumerate(levels):
+        network = nn.Sequential(*(part.module for part in levels))
+        captum = LayerConductance(network, network[index]).attribute(
+            x, torch.zeros_like(x), target=y, n_steps=steps, method="gausslegendre"
+        )
+        expected = captum.detach().movedim(level.axis, -1).abs().reshape(-1, level.width).sum(0) / len(x)
+        assert_close(scores.values[index], expected, 1e-5 if name == "residual" else 1e-9)
+
+
+def test_batches_do_not_matter(monkeypatch, device):
+    model, x = cnn().to(device), normal(9, *CNN_SHAPE).to(device)
+    y = labels(9, 3).to(device)
+    levels = partition(model, x)
+    whole = Conductance().scores(levels, x, y)
+    module = __import__("retrofit_core.fusion.importance.conductance", fromlist=["x"])
+    monkeypatch.setattr(module, "samples_per_batch", lambda *_, **__: 2)
+    parts = Conductance().scores(levels, x, y)
+    for left, right in zip(whole.values, parts.values, strict=True):
+        assert_close(left, right, 1e-12)
+    assert whole.report["completeness_gap"] == pytest.approx(parts.report["completeness_gap"])
+
+
+@pytest.mark.slow
+def test_completeness_gap_shrinks_with_the_steps():
+    """C34: signed attributions of a level that cuts the network sum to f_y(x) - f_y(0) as the steps grow."""
+    model, x = cnn(), normal(20, *CNN_SHAPE)
+    levels, y = partition(model, x), labels(20, 3)
+    gaps = {steps: Conductance(steps=steps).scores(levels, x, y).report["completeness_gap"] for steps in (2, 20, 400)}
+    for level in range(len(levels)):
+        assert gaps[400][level] < 0.3 * gaps[20][level] < 0.3 * gaps[2][level]
+    assert max(gaps[400]) < 5e-3
+
+
+def test_neurons_that_reach_nothing_score_nothing():
+    model, x, y = mlp(), normal(10, 6), labels(10, 4)
+    with torch.no_grad():
+        model[2].weight[:, 3] = 0
+    scores = importance_scores(model, x, y, "conductance", normalise_scores=False)
+    assert scores.values[0][3].item() == 1e-8
+    assert (scores.values[0][[0, 1, 2, 4, 5, 6, 7]] > 1e-6).sum() >= 6
+
+
+def test_mixed_precision_keeps_the_ranks():
+    model, x, y = mlp((6, 12, 9, 4)).float(), normal(50, 6).float(), labels(50, 4)
+    levels = partition(model, x)
+    full, half = Conductance().scores(levels, x, y), Conductance(mixed_precision=True).scores(levels, x, y)
+    assert half.values[0].dtype == torch.float64
+    for left, right in zip(full.values[:-1], half.values[:-1], strict=True):
+        assert torch.corrcoef(torch.stack([left.argsort().argsort(), right.argsort().argsort()]).double())[0, 1] > 0.97
+
+
+# --- deepLIFT: equal to Captum, complete where its rules are exact, refused where they do not hold --------------------
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Setting forward, backward hooks")
+@pytest.mark.parametrize("make, shape", [(mlp, (6,)), (cnn, CNN_SHAPE)])
+def test_equals_captum_on_the_original_model(make, shape):
+    from captum.attr import LayerDeepLift
+
+    model, x = make(), normal(6, *shape)
+    levels, y = partition(model, x), labels(6, 3)
+    with untouched(model):
+        scores = DeepLift().scores(levels, x, y)
+    for level, values in zip(levels, scores.values, strict=True):
+        captum = LayerDeepLift(model, model.get_submodule(level.name)).attribute(x, torch.zeros_like(x), target=y)
+        expected = captum.detach().movedim(level.axis, -1).abs().reshape(-1, level.width).sum(0) / len(x)
+        assert_close(values, expected, 1e-5)
+
+
+class Functional(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(5, 4), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(F.relu(self.a(x)))
+
+
+class Reused(Functional):
+    def __init__(self) -> None:
+        super().__init__()
+        self.relu, self.c = nn.ReLU(), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(self.relu(self.c(self.relu(self.a(x)))))
+
+
+class Gelu(Functional):
+    def __init__(self) -> None:
+        super().__init__()
+        self.act = nn.Hardswish()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(self.act(self.a(x)))
+
+
+@pytest.mark.parametrize(
+    "kind, reason",
+    [(Functional, r"the function relu\(\) in level 'b'"), (Reused, "used twice"), (Gelu, "the Hardswish 'act'")],
+)
+def test_places_without_a_rule_are_refused_unless_the_gradient_may_stand_in(kind, reason):
+    model, x, y = initialised(kind(), 0), normal(8, 5), labels(8, 3)
+    levels = partition(model, x)
+    with pytest.raises(ValueError, match=f"DeepLIFT has no rule for .*{reason}.*fallback"):
+        DeepLift().scores(levels, x, y)
+    if kind is Reused:
+        return  # Captum refuses it in any case
+    scores = DeepLift(fallback="gradient").scores(levels, x, y)
+    assert scores.report["without_rule"] == uncovered(levels) != []
+    assert all(torch.isfinite(values).all() for values in scores.values)
+    assert scores.report["completeness_gap"][0] > 1e-3  # and says by how much it misses
+    via_options = importance_scores(levels, x, y, "deeplift", fallback="gradient")
+    assert len(via_options.values) == 2
+
+
+def test_batches_do_not_matter_to_deeplift(monkeypatch):
+    x, y = normal(9, *CNN_SHAPE), labels(9, 3)
+    levels = partition(cnn(), x)
+    whole = DeepLift().scores(levels, x, y)
+    module = __import__("retrofit_core.fusion.importance.deeplift", fromlist=["x"])
+    monkeypatch.setattr(module, "samples_per_batch", lambda *_, **__: 4)
+    parts = DeepLift().scores(levels, x, y)
+    for left, right in zip(whole.values, parts.values, strict=True):
+        assert_close(left, right, 1e-10)
+    assert whole.report["completeness_gap"] == pytest.approx(parts.report["completeness_gap"], abs=1e-9)
+
+
+# --- scores are computed once for the same networks and data, and again for all that differs --------------------------
+
+
+MLP = {"architecture": "mlp", "sizes": [5, 4, 3]}
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """The scores that were computed: the levels' number, one entry each."""
+    seen = []
+
+    def counting(levels, *rest, **options):
+        seen.append(len(levels))
+        return importance_scores(levels, *rest, **options)
+
+    monkeypatch.setattr("retrofit_core.fusion.importance.parents.importance_scores", counting)
+    monkeypatch.setattr(shared, "_kept", type(shared._kept)())
+    return seen
+
+
+def scored(networks, x, y, importance):
+    levels = [partition(network, x[:2]) for network in networks]
+    return parents_scores(levels, importance, [(x, y)] * len(levels), torch.device("cpu"), Monitor())
+
+
+def test_scores_are_computed_once(computed, generator):
+    networks = [build(MLP, seed=seed).eval() for seed in (0, 1)]
+    x, y = torch.randn(6, 5, generator=generator), torch.tensor([0, 1, 2, 0, 1, 2])
+    conductance = as_importance("conductance")
+    alone = scored(networks, x, y, conductance)
+    with shared.sharing("ours") as first:
+        before = scored(networks, x, y, conductance)
+    with shared.sharing("ours") as second:
+        after = scored(networks, x, y, conductance)
+    assert len(computed) == 4 and not first.seconds and second.seconds > 0
+    for one, other, third in zip(alone, before, after, strict=True):
+        assert all(map(torch.equal, one.values, other.values)) and all(map(torch.equal, one.values, third.values))
+        assert one.report == third.report
+    after[0].values[0].zero_()  # no one else's
+
+    def again(networks=networks, x=x, y=y, importance=conductance, name="ours"):
+        count = len(computed)
+        with shared.sharing(name):
+            scored(networks, x, y, importance)
+        return len(computed) - count
+
+    assert again() == 0
+    assert again(name="others") == again(x=x + 1) == again(y=y.flip(0)) == 2
+    assert again(importance=as_importance("conductance", normalise_scores=False)) == 2
+    with torch.no_grad():
+        networks[1].get_parameter(next(name for name, _ in networks[1].named_parameters())).add_(1)
+    assert again() == 1
+    scored(networks, x, y, conductance)
+    assert again() == 0

@@ -117,11 +117,11 @@ def agreement_words(agreement: Sequence[dict[str, Any]]) -> str:
 
 
 def index_words(agreement: Sequence[dict[str, Any]], first: str, second: str) -> str:
-    """Two scores' index beside its noise floor: "ARI 0.72 (two seeds of one score: 0.80)"; empty if it was not computed."""
+    """Two scores' index beside its noise floor: "ARI 0.72 (seeds 0.80)"; empty if it was not computed."""
     table = {frozenset((row["first"], row["second"])): row for row in agreement}
     if (row := table.get(frozenset((first, second)))) is None:
         return ""
-    floor = "" if first == second else f" (two seeds of one score: {number(_floor(table, first, second), 2)})"
+    floor = "" if first == second else f" (seeds {number(_floor(table, first, second), 2)})"
     return f"ARI {number(row['mean'], 2)}{floor}"
 
 

@@ -11,7 +11,7 @@ from .drawing import CELL, Trace, cell_words, cells, class_axis, drawn, inks, ma
 from .palette import Palette, mixed, scale
 from .picture import Picture
 from .tiles import KNOWN
-from .words import first_up, letter, listing, number, percent, quoted, share
+from .words import first_up, letter, listing, percent, quoted, share
 
 LETTERED = 20  # most classes for which cells have numbers and columns names
 #: A parent knows a class from this accuracy in per cent; below this share of it, the class is forgotten.
@@ -151,18 +151,6 @@ def forgotten(network: Network, parents: Sequence[Network], classes: Sequence[st
         f"{network.name} forgets no class; it loses most on {name}: {percent(ours, 0)}, where the best parent gets "
         f"{percent(best, 0)}."
     )
-
-
-def apart(first: Network, second: Network, classes: Sequence[str]) -> str:
-    """One sentence on the classes where two networks differ most."""
-    gaps = [(_value(first, index) - _value(second, index), name) for index, name in enumerate(classes)]
-    gaps = [(points, name) for points, name in gaps if abs(points) >= EQUAL]
-    if not gaps:
-        return f"{first.name} and {second.name} are equally good on every class."
-    better, worse = max(gaps), min(gaps)
-    words = [f"ahead on {better[1]} (+{number(better[0])} points)"] if better[0] > 0 else []
-    words += [f"behind on {worse[1]} ({number(worse[0])} points)"] if worse[0] < 0 else []
-    return f"Of the two, {first.name} is furthest {' and furthest '.join(words)}."
 
 
 def _weakest(network: Network, classes: Sequence[str]) -> str:

@@ -50,8 +50,8 @@ def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette, *, log: bool =
         ],
         320,
         f"Lines of the fit's loss over epochs, {'logarithmic' if log else 'linear'}",
-        f"{epochs[-1]} epochs of gradient descent: the loss on the rows set aside falls from {float(curve[0]['validation']):.3g} "
-        f"to {float(curve[best]['validation']):.3g}; epoch {epochs[best]} is kept.",
+        f"{epochs[-1]} epochs of gradient descent: epoch {epochs[best]} is kept, where the loss on the rows set aside "
+        f"is {float(curve[best]['validation']):.3g} ({float(curve[0]['validation']):.3g} before the fit).",
         xaxis=axis("epoch"),
         yaxis=axis(
             "loss",

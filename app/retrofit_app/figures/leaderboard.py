@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .drawing import across_paper, axis, drawn, edge, mark, padded, scatter
+from .drawing import across_paper, axis, drawn, edge, log_ticks, mark, padded, scatter
 from .palette import Palette
 from .picture import Picture
 from .placing import RADIUS, number_positions
@@ -64,7 +64,7 @@ def accuracy_against_seconds(points: Sequence[Point], best_parent: float, palett
         f"Accuracy in per cent against seconds. {words}",
         margin=(44, 10, 8, 46),
         shapes=[across_paper(best_parent, edge(palette.muted, 1, "dot"))],
-        xaxis=axis("seconds of the fusion", type="log", range=[low, high], dtick=1, tickformat="~g"),
+        xaxis=axis("seconds of the fusion", type="log", range=[low, high], **log_ticks(low, high)),
         yaxis=axis("accuracy, %", range=[bottom, top], nticks=6),
     )
 

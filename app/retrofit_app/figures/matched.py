@@ -4,26 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .diagnosis import error_tips, error_words, errors_of, fitted, is_measured
-from .drawing import (
-    ABOVE,
-    BARE,
-    HEAD,
-    Trace,
-    axis,
-    bars,
-    drawn,
-    edge,
-    hatched,
-    lettering,
-    mark,
-    note,
-    padded,
-    scatter,
-)
+import pandas as pd
+import plotly.express as px
+import plotly.graph_objects as go
+
+from .diagnosis import error_tips, error_words, errors_of, fitted
+from .drawing import BELOW, template
 from .palette import Palette
 from .picture import Picture
-from .words import listing, number, percent
+from .words import listing, percent
 
 MANY = 16  # most levels for which bars have numbers
 FEW = 6  # most levels for which every error has a decimal
@@ -53,139 +42,74 @@ def matched_names(first: Sequence[str], second: Sequence[str]) -> list[str]:
 
 
 def matched_levels(first: Strip, second: Strip, palette: Palette) -> Picture:
-    """Both errors of every level of two runs, one run below the other, under the accuracy after each level.
-
-    A level that only one run has leaves a gap in the other.
-    """
+    """Both errors of every level of two runs, one run below the other; a level that only one run has is empty in the other."""
     names = matched_names(*(list(strip.table["level"]) for strip in (first, second)))
-    places = {name: index for index, name in enumerate(names)}
-    measured = [strip for strip in (first, second) if is_measured(strip.table, strip.accuracy)]
-    top = max(float(errors_of(strip.table).max()) for strip in (first, second)) * 1.25 or 1.0
-    sides = {"y": first, "y2": second}
-    gaps = [
-        (place, side)
-        for side, strip in sides.items()
-        for name, place in places.items()
-        if name not in set(strip.table["level"])
-    ]
-    frame = {"type": "rect", "xref": "x", "y0": 0, "y1": top * 0.7, "line": edge(palette.muted, 1, "dot")}
-    domains = ((0.0, 0.29), (0.36, 0.65), (0.74, 1.0)) if measured else ((0.0, 0.45), (0.55, 1.0), (1.0, 1.0))
-    legend = {**ABOVE, "itemclick": False}
-    return drawn(
-        palette,
-        [
-            *(trace for side, strip in sides.items() for trace in _bars(strip, places, palette, side)),
-            *(_line(strip, places, palette, strip is second, _above(measured, i)) for i, strip in enumerate(measured)),
-        ],
-        470 if measured else 340,
+    kinds = ("grouping", "approximation")
+    frame = pd.DataFrame([row for strip in (first, second) for row in _rows(strip, names, kinds)])
+    figure = px.bar(
+        frame,
+        x="place",
+        y="error, %",
+        color="kind",
+        pattern_shape="kind",
+        facet_row="run",
+        facet_row_spacing=0.14,
+        text="words",
+        hover_name="tip",
+        hover_data=dict.fromkeys(("place", "error, %", "kind", "run", "words"), False),
+        color_discrete_map=dict(zip(kinds, (palette.grouping, palette.approximation), strict=True)),
+        pattern_shape_map=dict(zip(kinds, ("", "/"), strict=True)),
+        labels={"place": ""},
+    )
+    figure.for_each_annotation(
+        lambda head: head.update(
+            text=f"<b>{head.text.removeprefix('run=')}</b>",
+            textangle=0,
+            x=0,
+            xanchor="left",
+            yanchor="bottom",
+            yshift=62,
+        )
+    )
+    figure.update_traces(
+        textposition="outside", textangle=0, cliponaxis=False, width=0.56, marker_line_color=palette.outline
+    )
+    figure.update_traces(marker_pattern={"fillmode": "overlay", "fgcolor": palette.outline, "size": 6, "solidity": 0.3})
+    ticks = {number: str(number) for number in range(1, len(names) + 1) if len(names) <= MANY or number % 5 == 1}
+    figure.update_xaxes(range=[0.4, len(names) + 0.6], tickvals=list(ticks), ticktext=list(ticks.values()))
+    most = max(float(errors_of(strip.table).max()) for strip in (first, second))
+    figure.update_yaxes(range=[0, 1.25 * most or 1], showgrid=False)
+    figure.update_layout(
+        barmode="stack",
+        template=go.layout.Template(template(palette)), height=380, margin={"t": 34, "b": 60, "l": 48, "r": 8},
+        legend={**BELOW, "orientation": "h", "xref": "container", "title": ""},
+    )  # fmt: skip
+    return Picture(
+        figure,
         f"Grouping and approximation error of {len(names)} levels of {first.name}, above, and {second.name}, below",
         _finding(first, second),
-        margin=(26, 8, 34, 56),
-        barmode="overlay",
-        legend={**legend, "y": -0.075, "yanchor": "top"},
-        legend2=legend,
-        # A dashed frame for levels that only the other run has.
-        shapes=[{**frame, "yref": side, "x0": place - 0.28, "x1": place + 0.28} for place, side in gaps],
-        annotations=[
-            *(note("none", place, top * 0.35, palette.muted, yref=side) for place, side in gaps),
-            note(f"<b>{first.name}</b>", 0, domains[1][1], **HEAD),
-            note(f"<b>{second.name}</b>", 0, domains[0][1], **HEAD),
-        ],
-        **_axes(measured, names, top, domains),
     )
 
 
-def _bars(strip: Strip, places: dict[str, int], palette: Palette, side: str) -> list[Trace]:
-    """Both errors of each level stacked, with their sum as a number.
-
-    Args:
-        side: the vertical axis; the first one's bars are in the legend.
-    """
-    x = [places[name] for name in strip.table["level"]]
-    grouping, approximation = ((100 * strip.table[f"{kind} share"]).tolist() for kind in ("grouping", "approximation"))
-    tips = [f"{strip.name}<br>{tip}" for tip in error_tips(strip.table)]
-    kinds = (
-        ("grouping", grouping, None, hatched(palette, palette.grouping, "")),
-        ("approximation", approximation, grouping, hatched(palette, palette.approximation, "/")),
-    )
-    traces = [
+def _rows(strip: Strip, names: Sequence[str], kinds: Sequence[str]) -> list[dict[str, Any]]:
+    """A run's bars, two for a level; the upper one carries the sum as a number."""
+    table, errors = strip.table, errors_of(strip.table)
+    words = error_words(errors, len(names) <= FEW) if len(names) <= MANY else [""] * len(errors)
+    after = [f"<br>accuracy after it {percent(value)}" for value in strip.accuracy[1:]] or [""] * len(errors)
+    return [
         {
-            **bars(x, y, tips, base=base, name=name, legendgroup=name, marker=marker, width=0.56, yaxis=side),
-            "showlegend": side == "y",
+            "run": strip.name,
+            "place": names.index(name) + 1,
+            "error, %": 100 * share,
+            "kind": kind,
+            "words": word if kind == kinds[-1] else "",
+            "tip": f"{strip.name}<br>{tip}{accuracy}",
         }
-        for name, y, base, marker in kinds
+        for kind in kinds
+        for name, share, word, tip, accuracy in zip(
+            table["level"], table[f"{kind} share"], words, error_tips(table), after, strict=True
+        )
     ]
-    if len(places) <= MANY:
-        errors = errors_of(strip.table)
-        words = error_words(errors, len(places) <= FEW)
-        traces.append(lettering(x, errors, words, yaxis=side, textposition="top center"))
-    return traces
-
-
-def _line(strip: Strip, places: dict[str, int], palette: Palette, dashed: bool, above: Sequence[bool]) -> Trace:
-    """The accuracy after each level, starting with the ensemble's."""
-    colour = palette.muted if dashed else palette.ink
-    tips = [
-        f"{strip.name}<br>accuracy if fusion stopped after {name}: {percent(value)}"
-        for name, value in zip(strip.table["level"], strip.accuracy[1:], strict=True)
-    ]
-    return scatter(
-        [-1, *(places[name] for name in strip.table["level"])],
-        list(strip.accuracy),
-        "lines+markers+text",
-        [f"{strip.name}<br>all networks side by side: {percent(strip.accuracy[0])}", *tips],
-        yaxis="y3",
-        text=[number(value) if len(places) <= MANY else "" for value in strip.accuracy],
-        textposition=["top center" if up else "bottom center" for up in above],
-        textfont={"color": colour},
-        line=edge(colour, 2, "dash" if dashed else "solid"),
-        marker=mark("diamond" if dashed else "circle", 9, colour, width=0),
-        name=strip.name,
-        legend="legend2",
-        cliponaxis=False,
-    )
-
-
-def _above(measured: Sequence[Strip], index: int) -> list[bool]:
-    """Whether each of a line's numbers is above it: the higher line's are; if both are equal, the first one's."""
-    ours = measured[index].accuracy
-    if len(measured) < 2:
-        return [True] * len(ours)
-    other = measured[1 - index].accuracy
-    if len(other) != len(ours):
-        return [not index] * len(ours)
-    return [one > two or (one == two and not index) for one, two in zip(ours, other, strict=True)]
-
-
-def _axes(
-    measured: Sequence[Strip], names: Sequence[str], top: float, domains: Sequence[tuple[float, float]]
-) -> dict[str, Any]:
-    """The axes of levels, of both runs' errors above them and, if measured, of accuracies on top."""
-    bare = {**BARE, "showline": False, "showticklabels": False}
-    bottom, middle, high = domains
-    before = ["ensemble"] if measured else []
-    axes = {
-        "xaxis": {
-            **bare,
-            "showticklabels": True,
-            "range": [-1.45 if measured else -0.6, len(names) - 0.4],
-            "tickvals": list(range(-len(before), len(names))),
-            "ticktext": [*before, *_labels(names)],
-            "tickangle": 0,
-            "anchor": "y2",
-        },
-        "yaxis": axis("error, %", domain=middle, range=[0, top], **bare),
-        "yaxis2": axis("error, %", domain=bottom, range=[0, top], anchor="x", **bare),
-    }
-    if measured:
-        ends = padded([value for strip in measured for value in strip.accuracy], 0.45, least=1.0)
-        axes["yaxis3"] = axis("accuracy", domain=high, range=ends, anchor="x", **bare)
-    return axes
-
-
-def _labels(names: Sequence[str]) -> list[str]:
-    """Levels' numbers: names do not fit side by side on a phone."""
-    return [str(index + 1) if len(names) <= MANY or index % 5 == 0 else "" for index in range(len(names))]
 
 
 def _finding(first: Strip, second: Strip) -> str:

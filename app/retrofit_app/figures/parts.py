@@ -12,7 +12,7 @@ from .palette import Palette
 from .picture import Picture
 from .words import listing, number, signed
 
-ROW, TOP, BOTTOM = 26, 56, 90  # px: a row, above the panels, the axis and the legend
+ROW, TOP, BOTTOM = 30, 56, 90  # px: a row, above the panels, the axis and the legend
 #: Default ends of the axis, in points; dots beyond are drawn at the end, with their number.
 FARTHEST = (-12.0, 5.0)
 UNDECIDED = "undecided: the 95 % interval contains 0"
@@ -62,7 +62,7 @@ def parts(
         template=go.layout.Template(template(palette)), height=height, margin={"l": 4, "r": 8, "t": TOP, "b": BOTTOM},
         legend={**BELOW, "orientation": "h", "xref": "container", "title": ""},
     )  # fmt: skip
-    figure.update_yaxes(automargin=True)
+    figure.update_yaxes(automargin=True, showgrid=False, range=(-0.6, len(shown) - 0.2))
     badges = listing(list(dict.fromkeys(column.badge for column in columns if column.name in set(frame["column"]))))
     most = frame.loc[frame.groupby("column", sort=False)["size"].idxmax()]
     found = [f"{row.column}: {row.change.replace(':', ',', 1)} ({row.points} points)" for row in most.itertuples()]

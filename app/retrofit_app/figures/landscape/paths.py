@@ -80,7 +80,7 @@ def loss_path(path: Any, palette: Palette) -> Picture:
         360,
         "Lines of loss and accuracy between two networks",
         f"From {first} to {last}: {rise}. Loss {loss_words(path.loss[0])} at one end and {loss_words(path.loss[-1])} at the "
-        f"other; the accuracy falls to {percent(min(path.accuracy))} at its lowest.",
+        f"other; the lowest accuracy on the way is {percent(min(path.accuracy))}.",
         title=f"Loss and accuracy from {first} to {last}",
         margin=(4, 10, 10, 52),
         **panels([0.62, 0.38], 0.08, ends, sides, range=[-0.03, 1.03]),

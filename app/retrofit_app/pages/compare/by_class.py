@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import widgets
 from retrofit_app.figures import Network, Palette, escaped
-from retrofit_app.figures.classes import apart, class_sources, forgotten, origins
+from retrofit_app.figures.classes import class_sources, forgotten, origins
 from retrofit_app.figures.confusion import confusion_matrix
 from retrofit_app.models import predictions
 from retrofit_app.runs.compared import FUSED, SEED, Group, Row
@@ -42,8 +42,6 @@ def _picture(group: Group, palette: Palette, origin: widgets.Several, number: st
         return pd.DataFrame(rows)
 
     words = [origins(parents, classes), *_kept(fused, parents, classes)]
-    if len(fused) == 2:
-        words.append(apart(fused[0], fused[1], classes))
     widgets.chart(
         f"classes{number}",
         lambda colours: class_sources(parents, fused, classes, colours),

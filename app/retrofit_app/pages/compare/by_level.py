@@ -49,7 +49,7 @@ def by_level(entries: Sequence[runs.Entry], palette: Palette, origin: widgets.Se
         palette,
         lambda: _table(first, second),
         origin,
-        heading="**Errors of each level**, in per cent of the neurons’ energy, and the accuracy after it",
+        heading="**Errors of each level**, in per cent of the neurons’ energy",
     )
     st.caption(
         escaped(f"Levels: {', '.join(f'{index + 1} {name}' for index, name in enumerate(_names(first, second)))}.")

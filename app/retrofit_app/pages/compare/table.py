@@ -97,7 +97,7 @@ def findings(groups: Sequence[Group]) -> list[str]:
                 f"{listing([row.name for row in seconds])}{tie} ({gaps[0].words} points)"
             )
         if parent is not None:
-            more, than = difference(best.each, parent.each), f"the best parent, {parent.name}"
+            more, than = difference(best.each, parent.each), f"the best parent ({parent.name})"
             words += f"; that is {more.than(than).replace('**', '') if more.points else f'a tie with {than}'}"
         sentences.append(f"{words}.")
     return sentences

@@ -28,7 +28,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
     except ValueError as error:
         st.error(f"This run's levels are not shown: {escaped(runs.without_folders(error, entry.folder))}")
         return
-    name = overview.table["level"][worst]
+    name, (claim, _, cause) = overview.table["level"][worst], strip.caption.partition(". ")
     fitted = methods.goes_level_by_level(entry)
     kinds = (
         "Approximation error: the new level misses the groups' targets."
@@ -42,9 +42,9 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         palette,
         lambda: overview.table,
         entry,
-        heading=f"**{escaped(strip.caption)}**",
+        heading=f"**{escaped(claim.rstrip('.'))}.**",
         below="",
-        reading="A block's height is the width of its level, its number the error in per cent of the neurons' "
+        reading=f"{escaped(cause)} A block's height is the width of its level, its number the error in per cent of the neurons' "
         "importance-weighted energy; the line is the accuracy if the fusion stopped after that level. Grouping error: neurons "
         f"of a group are not alike. {escaped(kinds)}{before} {readings.accuracy_words(entry, overview)}",
     )

@@ -100,7 +100,8 @@ def network(
     Args:
         lecture: the scale of a lecture's page relative to 1280 x 720; 0 for none.
     """
-    heading = "" if lecture else f"**{escaped(pictures.picture(entry, 'strip', palette, index).caption)}**"
+    claim, _, cause = pictures.picture(entry, "strip", palette, index).caption.partition(". ")
+    heading = "" if lecture else f"**{escaped(claim.rstrip('.'))}.** {escaped(cause)}"
     large = {"large": (round(NETWORK * lecture), lecture)} if lecture else {}
     if entry.state != "done":
         total = entry.status.get("levels") or "?"

@@ -41,8 +41,8 @@ STEPS = {
         "outputs on the fusion samples, computed for this level alone. They hide {hidden} of the variance, so neurons of one "
         "group may look far apart, and neurons that look close may differ.\n\n"
         "**ARI.** The adjusted Rand index says how alike two groupings are: 1 for the same groups, 0 for no more than chance, "
-        "and below 0 (down to −0.5) for less than chance. Each number in the matrix is a mean over seeds. The diagonal compares "
-        "seeds of one score, with mean, least and most. That is the noise floor: two scores differ only if their index is below "
+        "and below 0 (down to −0.5) for less than chance. Each number is a mean over seeds. Beside it in brackets, and on the "
+        "matrix's diagonal, are two seeds of one score. That is the noise floor: two scores differ only if their index is below "
         "it. Click a cell to see two of its groupings side by side."
     ),
     "targets": (
