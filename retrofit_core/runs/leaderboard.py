@@ -27,11 +27,10 @@ from ..fusion.importance import IMPORTANCE
 from ..fusion.results import FusionResult
 from ..fusion.samples import as_inputs
 from ..methods import METHODS, Method
-from ..networks.copies import copies
+from ..networks.copies import copies, evaluating
 from ..networks.norm_statistics import has_statistics
 from ..networks.outputs import as_classifier, check_class_scores
 from ..networks.packing import Packing, labels_apart, packed, packing_for, taking
-from ..networks.training_flags import evaluating
 from ..networks.wrappers import unwrapped
 from ..system import device as devices
 from ..system.device import on_device

@@ -12,8 +12,8 @@ from torch.nn.functional import cross_entropy
 
 from ..data import Images, channel_advice
 from ..networks.composites import COMBINATIONS, Ensemble
+from ..networks.copies import evaluating
 from ..networks.outputs import check_class_scores, logits_in
-from ..networks.training_flags import evaluating
 from ..system import device as devices
 from ..system.labels import as_labels, as_shares, check_classes
 from ..system.monitor import Monitor
