@@ -175,11 +175,15 @@ def _places(neurons: NeuronTrace, level: Level, model: nn.Module) -> dict[int, T
     Args:
         neurons: of this network, or of another one that differs in weights alone.
     """
-    if level.output.node not in neurons.tensors and level.form.layers:  # a part of an attention: see its weight
-        name, start = rows_of(model, level.form.paths[0], level.form.layers[0].weight)
-        return neurons.places_made(name, start, level.width)
+    form, makers = level.form, {name for name, _ in neurons.rules.axes}
+    rows = [rows_of(model, path, layer.weight) for path, layer in zip(form.paths, form.layers, strict=True)]
+    if level.output.node not in neurons.tensors and rows:  # a part of an attention: see its weight
+        return neurons.places_made(*rows[0], level.width)
     # With several frames, the traced channel axis is 1, not 2.
-    return neurons.places(level.output.node, min(level.axis, 1))
+    places = neurons.places(level.output.node, min(level.axis, 1))
+    if places and any(name not in makers for name, _ in rows):  # a layer mixes positions, and makes no neurons
+        return {number: positions for number, positions in places.items() if number == IN_PLACE}
+    return places
 
 
 def _telling(levels: Sequence[Level], *, streams: bool = True) -> list[Level]:
