@@ -3,14 +3,17 @@
 import json
 import os
 import struct
+from functools import partial
 
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from torch import nn
 
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, read_metadata, save_model
+from tests.families import Code
 from tests.marks import each_case
 
 SPEC = {"architecture": "mlp", "sizes": [4, 3, 2], "bias": True}
@@ -104,6 +107,13 @@ def test_unusable_tensors(model, tmp_path, changes, message, suffix):
     with pytest.raises(ValueError, match=message) as caught:
         load_model(path, SPEC)
     assert str(path) in str(caught.value)
+
+
+def test_numbers_are_not_cut_to_the_networks_integers(path):
+    make = partial(Code, lambda net, x: net.out(x[:, net.at]), {"at": torch.arange(3)}, out=nn.Linear(3, 2))
+    safetensors.torch.save_file(state(make(), at=torch.tensor([0.0, 1, 2.5])), path)
+    with pytest.raises(ValueError, match="'at' has dtype float32, the network needs int64"):
+        load_model(path, make)
 
 
 def layout(header: bytes, body: bytes = b"") -> bytes:

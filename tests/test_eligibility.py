@@ -33,12 +33,6 @@ def without_place():
     return initialised(nn.Sequential(*layers), 0)
 
 
-def poisoned(value, row=7):
-    x = X.clone()
-    x[row, 2] = value
-    return x
-
-
 HF, KF = {"grouping": "hungarian"}, {"grouping": "kmeans"}
 GRADIENT = {"fit": "gradient", "epochs": 1}
 #: Besides those that tests/test_contract.py finds of every method.

@@ -178,6 +178,8 @@ def test_words_and_rows_of_other_lengths_are_refused_as_labels():
             as_inputs(data)
     with pytest.raises(ValueError, match="the labels are a single number"):
         as_inputs((ROWS, torch.tensor(3)))
+    with pytest.raises(ValueError, match="40 inputs but 39 labels"):
+        as_inputs((ROWS, CLASSES[1:]))
     with pytest.raises(ValueError, match="fusion data must be a tensor"):
         as_inputs(np.array(words))
     assert as_inputs((ROWS, None))[1] is None and torch.equal(as_inputs((ROWS, range(40)))[1], torch.arange(40))

@@ -324,6 +324,14 @@ def test_a_greedy_soup_is_its_recipe(seed):
     assert torch.allclose(flat(result.model), sum(flat(models[k]) for k in chosen) / len(chosen), rtol=1e-12)
 
 
+@each_case(
+    "data, message", [(X, "have no labels"), ((X, torch.arange(30) % 6), "labels run from 0 to 5, .* have 3 classes")]
+)
+def test_a_greedy_soup_needs_labels_of_its_classes(data, message):
+    with pytest.raises(ValueError, match=message):
+        METHODS["Greedy-Soup"](parents(), data)
+
+
 # --- on the command line -----------------------------------------------------------------------------------------------------
 
 

@@ -193,6 +193,24 @@ def test_the_tables_of_auto_are_those_of_its_record():
             assert f"{said}, Ensemble {numbers['ensemble']}" in page
 
 
+def test_the_table_of_heads_is_that_of_its_record():
+    rows = json.loads((RESULTS.parent / "heads.json").read_text(encoding="utf-8"))["rows"]
+    text = PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8").split("## What the ensemble says")[1]
+    head, _, *lines = re.findall(r"^\|.*$", text.split("\n## ")[0], re.MULTILINE)
+    known = {
+        (f"{row['parents']}, {row['importance']}", row["head"] + ", centred" * row["centre"]): row
+        for row in rows
+        if (row["source"], row["ridge"]) == ("parent0", "0.01x")
+    }
+    names = [re.split(r" *\| *", line.strip(" |")) for line in (head, *lines)]
+    assert len(lines) == len({name for name, _ in known})
+    for name, *cells in names[1:]:
+        for way, cell in zip(names[0][1:], cells, strict=True):
+            row = known[name, way]
+            gain = f" ({row['gain']:+.1f} ± {row['interval']:.1f})" if way == "ensemble" else ""
+            assert cell == f"{row['test']:.1f}{gain}", (name, way)
+
+
 def test_the_tables_of_the_frontier_are_those_of_its_record():
     """One fusion each, so a cell is a row; every row of the record has a cell."""
     record = json.loads((RESULTS.parent / "frontier.json").read_text(encoding="utf-8"))

@@ -12,9 +12,8 @@ import torch
 
 from retrofit_core.experiments import runner
 from retrofit_core.experiments import work as working
-from retrofit_core.experiments.planning import plan
 from retrofit_core.experiments.results import all_results, path_of, read_result, seal_of
-from retrofit_core.experiments.runner import run
+from retrofit_core.experiments.runner import plan, run
 from retrofit_core.experiments.units import FineTuning, Fusion, Parent, ParentSource
 from retrofit_core.experiments.work import work
 from retrofit_core.methods import METHODS

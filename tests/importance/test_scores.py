@@ -241,7 +241,7 @@ def scored(networks, x, y, importance):
     return parents_scores(levels, importance, [(x, y)] * len(levels), torch.device("cpu"), Monitor())
 
 
-def test_scores_are_computed_once(computed, generator):
+def test_scores_are_computed_once(computed, generator, monkeypatch):
     networks = [build(MLP, seed=seed).eval() for seed in (0, 1)]
     x, y = torch.randn(6, 5, generator=generator), torch.tensor([0, 1, 2, 0, 1, 2])
     conductance = as_importance("conductance")
@@ -270,3 +270,5 @@ def test_scores_are_computed_once(computed, generator):
     assert again() == 1
     scored(networks, x, y, conductance)
     assert again() == 0
+    monkeypatch.setattr(shared, "MOST", 1)
+    assert again(name="new") == again() == 2  # few are kept
