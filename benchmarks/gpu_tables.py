@@ -17,9 +17,8 @@ from gpu_files import halve, pack, unpack
 
 from retrofit_core.experiments.bundles import Bundle, read_bundle, write_bundle
 from retrofit_core.experiments.cells import Cell
-from retrofit_core.experiments.planning import all_needs, plan
 from retrofit_core.experiments.results import Result, read_result, write_result
-from retrofit_core.experiments.runner import run
+from retrofit_core.experiments.runner import all_needs, plan, run
 from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import Parent, Unit

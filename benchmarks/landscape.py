@@ -1,4 +1,4 @@
-"""Seconds for a point of a loss landscape: a plain loop, stacked weights, and what `landscape.Mixtures` does.
+"""Seconds for a point of a loss landscape: a plain loop, and what `landscape.Mixtures` does.
 
     python benchmarks/landscape.py                     five networks, random weights, 256 random images (about 5 minutes)
     python benchmarks/landscape.py --network vgg11     one of them; the record keeps the others
@@ -61,11 +61,9 @@ def ways(spec: str, points: int) -> dict[str, float]:
     x = torch.randn(IMAGES, *networks["0"].input_shape, generator=generator)
     y = torch.randint(10, (IMAGES,), generator=generator)
     shares = torch.softmax(torch.randn(points, 3, generator=generator), 1).double()
-    ours, stacked = Mixtures(networks, x, y), Mixtures(networks, x, y)
-    stacked.points_at_once = max(2, ours.points_at_once)
+    ours = Mixtures(networks, x, y)
     runs: dict[str, Callable[[], Any]] = {
         "plain loop": lambda: plain(list(networks.values()), x, y, shares),
-        "stacked": lambda: stacked.measure(shares),
         "ours": lambda: ours.measure(shares),
         "ours, bfloat16": lambda: ours.measure(shares, torch.bfloat16),
     }

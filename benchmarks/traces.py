@@ -19,10 +19,11 @@ from typing import Any
 import breadth
 import torch
 from machine import read, write
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from retrofit_core.networks.levels import trace_classifier
-from retrofit_core.networks.levels.tracing import Trace
+from retrofit_core.networks.levels.kinds import held
+from retrofit_core.networks.levels.tracing import Interpreter, Trace
 
 TOLERANCE = 1e-5
 TOKENS, WORDS = 12, 99
@@ -136,16 +137,19 @@ def network(library: str, name: str) -> tuple[nn.Module, Tensor]:
 def traced(model: nn.Module, x: Tensor) -> tuple[Callable[[Tensor], Tensor], dict[str, Any]]:
     """The project's trace as a function, and what it says of itself."""
     trace: Trace = trace_classifier(model, x[:2])
-    call = fx.Interpreter(nn.Module(), graph=trace.graph)
-    call.submodules = trace.modules
-    call.fetch_attr = lambda target: trace.modules[target]  # type: ignore[method-assign]
     opaque = {
-        target
-        for target, module in trace.modules.items()
-        if isinstance(module, nn.Module) and breadth.foreign(module) and any(True for _ in module.parameters())
+        str(node.target)
+        for node in trace.graph.nodes
+        if isinstance(module := held(node), nn.Module)
+        and breadth.foreign(module)
+        and any(True for _ in module.parameters())
     }
     kinds = {str(node.target) for node in trace.graph.nodes if node.op in ("call_function", "call_method")}
-    return call.run, {"nodes": len(trace.graph.nodes), "kinds": len(kinds), "opaque": sorted(opaque)}
+    return Interpreter(trace.graph).run, {
+        "nodes": len(trace.graph.nodes),
+        "kinds": len(kinds),
+        "opaque": sorted(opaque),
+    }
 
 
 def exported(model: nn.Module, x: Tensor) -> tuple[Callable[[Tensor], Tensor], dict[str, Any]]:

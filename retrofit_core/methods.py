@@ -66,29 +66,30 @@ class Method(Line[type[Algorithm]]):
         """Fields that hold other values: field -> table of classes."""
         return self.value.parts
 
-    def part_classes(self, given: Mapping[str, Any]) -> list[type[Value]]:
-        """The classes whose fields are settings: of the value, its chosen parts and its importance.
+    def chosen(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The class, function or value of each part, and of the importance.
 
         Args:
-            given: keywords, which may choose parts and importance as names, classes, functions or values.
+            given: keywords, which may choose them by name.
         Raises:
             ValueError: a name is unknown.
         """
-        classes: list[type[Value]] = [self.value]
-        for name in self._tables:
-            part = self._chosen(name, given)
-            if inspect.isclass(part) and issubclass(part, Value):
-                classes.append(part)
-            elif name == "importance" and callable(part) and not isinstance(part, Value):
-                classes.append(Importance)
-        return classes
+        asked = {name: given.get(name, self.fixed.get(name, UNIFORM)) for name in self._tables}
+        return {
+            name: find(self._tables[name], part, name) if isinstance(part, str) else part
+            for name, part in asked.items()
+        }
 
     def settings(self, given: Mapping[str, Any] | None = None) -> dict[str, Setting]:
         """Settings that can be written as text, by name, for the parts and importance chosen in `given`.
 
         Without a chosen importance, the settings of all scores are included.
         """
-        classes = self.part_classes(given or {})
+        chosen = self.chosen(given or {})
+        score = chosen.get("importance")
+        if callable(score) and not (inspect.isclass(score) or isinstance(score, Value)):
+            chosen["importance"] = Importance  # a function has its settings
+        classes = [self.value, *(part for part in chosen.values() if inspect.isclass(part) and issubclass(part, Value))]
         if self.takes.importance and "importance" not in (given or {}):
             classes += IMPORTANCE.values()
         own = {name: entry for cls in classes for name, entry in settings_of(cls).items()}
@@ -98,10 +99,9 @@ class Method(Line[type[Algorithm]]):
 
     def entries(self, given: Mapping[str, Any] | None = None) -> dict[str, Setting]:
         """Every keyword: choices, then settings as in `settings`, then those of the task and the runtime."""
-        choices = [*self.parts, *(["importance"] if self.takes.importance else [])]
         beside = {entry.name: entry for entry in BESIDE} | settings_of(Task) | settings_of(Runtime)
         return {
-            **{name: self._choice(name) for name in choices},
+            **{name: self._choice(name) for name in self._tables},
             **self.settings(given),
             **{name: entry for name, entry in beside.items() if getattr(self.takes, name, True)},
         }
@@ -227,11 +227,6 @@ class Method(Line[type[Algorithm]]):
         default, words = self.fixed.get(name, UNIFORM), tuple(self._tables[name])
         return Setting(name, default, (), words, "in Python also a value, or a function of your own")
 
-    def _chosen(self, name: str, given: Mapping[str, Any]) -> Any:
-        """The chosen part or importance: a class, a function or a value."""
-        part = given.get(name, self.fixed.get(name, UNIFORM))
-        return find(self._tables[name], part, name) if isinstance(part, str) else part
-
     def owned(self, setting: str) -> str:
         """Words for the scores that have a setting, if only some have it."""
         owners = self.owners(setting)
@@ -289,24 +284,19 @@ class Method(Line[type[Algorithm]]):
         return settings
 
     def _importance(self, given: Mapping[str, Any]) -> Importance:
-        importance, data = (
-            self._chosen("importance", given) if self.takes.importance else Uniform,
-            given.get("importance_data"),
-        )
+        importance, data = self.chosen(given).get("importance", Uniform), given.get("importance_data")
         if isinstance(importance, Importance):
             return importance if data is None else importance.on(data)
         options = _options(importance if inspect.isclass(importance) else Importance, given)
         return as_importance(importance, data=data, **options)
 
     def _value(self, given: Mapping[str, Any]) -> Any:
-        parts = {}
-        for part, table in self.parts.items():
-            chosen = self._chosen(part, given)
-            parts[part] = made(table, chosen, part, **_options(chosen, given))
-        fields = [entry.name for entry in dataclasses.fields(self.value) if entry.name not in self.parts]
-        from_keywords = {name: given[name] for name in fields if name in given}
-        fixed = {name: value for name, value in self.fixed.items() if name not in self.parts}
-        return self.value(**fixed, **from_keywords, **parts)
+        chosen = self.chosen(given)
+        parts = {
+            name: made(table, chosen[name], name, **_options(chosen[name], given)) for name, table in self.parts.items()
+        }
+        fields = {entry.name for entry in dataclasses.fields(self.value)} - parts.keys()
+        return self.value(**parts, **{name: told for name, told in {**self.fixed, **given}.items() if name in fields})
 
 
 class Methods(dict[str, Method]):

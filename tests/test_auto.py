@@ -12,7 +12,7 @@ from tests.marks import each_case
 from tests.networks import labels, normal, seeded
 from tests.properties import assert_same_tensors, untouched
 
-ACTIVE = {"active": True, "repair": True}
+ACTIVE, ENSEMBLE = {"active": True, "repair": True}, {"head": "ensemble"}
 SIZES = [64, 24, 16, 10]
 
 
@@ -99,9 +99,9 @@ def test_labelled_data_of_each_parent_decide_by_accuracy(shards):
     centred = {**ACTIVE, "centre": True}
     candidates = {
         "KF-Linear, conductance, active, repair": ("KF-Linear", {**data, **ACTIVE}),
-        "KF-Linear, uniform, active, repair": ("KF-Linear", ACTIVE),
+        "KF-Linear, uniform, active, repair, ensemble": ("KF-Linear", {**ACTIVE, **ENSEMBLE}),
         "KF-Linear, conductance, active, repair, centre": ("KF-Linear", {**data, **centred}),
-        "KF-Linear, uniform, active, repair, centre": ("KF-Linear", centred),
+        "KF-Linear, uniform, active, repair, centre, ensemble": ("KF-Linear", {**centred, **ENSEMBLE}),
     }
     assert_chosen_by_hand(result, *by_hand(parents, fitted, held, candidates))
     assert "Left out" not in result.note and "are right" in result.note
@@ -112,9 +112,9 @@ def test_samples_of_one_parent_do_not_make_it_the_best(shards, labelled):
     """There the parent itself is nearly always right, and no sample shows what it does not know."""
     parents, own = shards
     candidates = {
-        "KF-Linear, uniform, active, repair": ("KF-Linear", ACTIVE),
-        "KF-Linear, uniform, active, repair, centre": ("KF-Linear", {**ACTIVE, "centre": True}),
-        "HF-Linear, uniform": ("HF-Linear", {}),
+        "KF-Linear, uniform, active, repair, ensemble": ("KF-Linear", {**ACTIVE, **ENSEMBLE}),
+        "KF-Linear, uniform, active, repair, centre, ensemble": ("KF-Linear", {**ACTIVE, "centre": True, **ENSEMBLE}),
+        "HF-Linear, uniform, ensemble": ("HF-Linear", ENSEMBLE),
     }
     options = {"distil": False, "seed": 3, "device": "cpu"}
     given = own[0] if labelled else own[0][0]
@@ -190,7 +190,10 @@ def test_networks_without_a_closed_form_get_the_gradient_fit():
 
     parents = [seeded(seed, Recurrent) for seed in (0, 1)]
     result = METHODS["Auto"](parents, (normal(30, 7, 6).float(), labels(30, 3)), distil=False, device="cpu")
-    assert "KF-Gradient, uniform" in result.config["candidates"] and "KF-Linear, uniform" in result.config["left_out"]
+    assert (
+        "KF-Gradient, uniform" in result.config["candidates"]
+        and "HF-Linear, uniform, ensemble" in result.config["left_out"]
+    )
 
 
 def test_where_nothing_can_be_tried_one_sentence_says_why():

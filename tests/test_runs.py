@@ -59,6 +59,21 @@ def test_a_finished_record_reads_back(config, tmp_path):
     assert metadata["recipe"]["models"] == ["parent-0.safetensors", "parent-1.safetensors"]
 
 
+def test_a_finished_run_is_read_instead_of_fused_again_unless_it_is_damaged(config, tmp_path):
+    config, events = dataclasses.replace(config, evaluate=True), []
+    first, metrics = runs.execute(config, tmp_path / "run")
+    again, same = runs.execute(config, tmp_path / "run", Monitor(events.append))
+    assert not events and same == metrics and torch.equal(weights(again.model), weights(first.model))
+    with pytest.raises(ValueError, match="holds another run: its samples is 60, not 50"):
+        runs.execute(dataclasses.replace(config, samples=50), tmp_path / "run")
+    (tmp_path / "run" / "metrics.json").write_text("{}")
+    assert (
+        runs.execute(config, tmp_path / "run", Monitor(events.append))[1]["networks"].keys()
+        == metrics["networks"].keys()
+    )
+    assert events and runs.read_run(tmp_path / "run").state == "done"
+
+
 def test_every_network_is_measured_as_itself(config):
     _, metrics = runs.execute(dataclasses.replace(config, evaluate=True))
     parents, test = runs.read_inputs(config).models, load("digits", "test")
@@ -417,12 +432,9 @@ def test_missing_parents_are_trained_and_the_status_tells_of_it(wanted, tmp_path
         (0, 2, 3),
         (1, 2, 3),
     }
-    assert {status["epoch"] for status in training_statuses} == {1, 2, 3} and any(
-        "loss" in status for status in training_statuses
-    )
-    assert all(status["name"] == "training" and 0 < status["step"] <= status["steps"] for status in training_statuses)
+    assert {status["epoch"] for status in training_statuses} == {1, 2, 3}
     status = runs.read_status("run")
-    assert status["state"] == "done" and "loss" not in status and "parent" not in status
+    assert status["state"] == "done" and "parent" not in status
     kinds = {json.loads(line)["kind"] for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()}
     assert "batch" not in kinds and "epoch" in kinds
     train_parents(training, "straight")

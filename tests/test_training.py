@@ -1,17 +1,19 @@
 """Training: what it reaches, repeats, restores and refuses."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
 from retrofit_core.data import load
+from retrofit_core.data.augment import augmented
 from retrofit_core.networks.architectures import build
 from retrofit_core.system import device as devices
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import OPTIMIZERS, RECIPES, finetune, loop, recipe, train
-from retrofit_core.training.batches import Augmentation, PixelSource, cutmix, epoch_of, steps_in
+from retrofit_core.training.batches import PixelSource, cutmix, epoch_of, steps_in
 from retrofit_core.training.schedules import rates
 from tests.marks import each_case, spread
 
@@ -171,7 +173,16 @@ def test_an_epoch_sees_every_row_once_but_no_single_last_one(digits, generator, 
     images = digits
     for budget in (2**30, 0):  # held, and decoded ahead by a thread
         source = PixelSource(images, torch.arange(100, 100 + rows), CPU, budget)
-        chunks = list(epoch_of(source, torch.arange(rows), batch, Augmentation(), generator, torch.contiguous_format))
+        chunks = list(
+            epoch_of(
+                source,
+                torch.arange(rows),
+                batch,
+                partial(augmented, 0, False, None),
+                generator,
+                torch.contiguous_format,
+            )
+        )
         assert len(chunks) == steps == steps_in(rows, batch)
         seen = torch.cat([chunk[0] for chunk in chunks])
         known = images.inputs(torch.arange(100, 100 + rows))
@@ -204,7 +215,7 @@ def test_a_part_of_autoaugment_reaches_the_batches(digits, generator):
         draw = torch.Generator().manual_seed(1)
         return next(iter(epoch_of(source, torch.arange(500), 500, augment, draw, torch.contiguous_format)))[0]
 
-    plain, changed = batch(Augmentation()), batch(Augmentation(policy="cifar10"))
+    plain, changed = batch(partial(augmented, 0, False, None)), batch(partial(augmented, 0, False, "cifar10"))
     same = (plain == changed).flatten(1).all(1).double().mean()
     assert 0 < same < 0.8  # AutoContrast and the like leave many digits as they are
 
@@ -417,7 +428,7 @@ def test_a_finetuning_that_only_harms_gives_the_start_back(digits):
     ("arguments", "message"),
     [
         ({"rows": torch.tensor([], dtype=torch.int64)}, "no rows of data set 'digits'"),
-        ({"epochs": 0}, "epochs >= 1. Found 0"),
+        ({"epochs": 0}, "epochs is 0. Use a whole number from 1"),
         ({"optimizer": "adamm"}, "Did you mean 'adam'"),
         ({"rows": torch.arange(64), "learning_rate": 1e30, "optimizer": "sgd"}, "training diverged in epoch"),
     ],

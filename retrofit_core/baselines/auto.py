@@ -32,13 +32,16 @@ ACTIVE = Ridge(active=True, repair=True)
 #: docs/findings_beyond.md.
 CANDIDATES: dict[str, tuple[Retrofit, type[Importance]]] = {
     "KF-Linear, conductance, active, repair": (Retrofit(fit=ACTIVE), Conductance),
-    "KF-Linear, uniform, active, repair": (Retrofit(fit=ACTIVE), Uniform),
+    "KF-Linear, uniform, active, repair, ensemble": (Retrofit(fit=ACTIVE, head="ensemble"), Uniform),
     "KF-Linear, conductance, active, repair, centre": (Retrofit(fit=ACTIVE, centre=True), Conductance),
-    "KF-Linear, uniform, active, repair, centre": (Retrofit(fit=ACTIVE, centre=True), Uniform),
+    "KF-Linear, uniform, active, repair, centre, ensemble": (
+        Retrofit(fit=ACTIVE, centre=True, head="ensemble"),
+        Uniform,
+    ),
     "KF-Linear, conductance": (Retrofit(), Conductance),
     "KF-Linear, conductance, centre": (Retrofit(centre=True), Conductance),
-    "HF-Linear, uniform": (Retrofit(grouping=Hungarian()), Uniform),
-    "KF-Linear, uniform": (Retrofit(), Uniform),
+    "HF-Linear, uniform, ensemble": (Retrofit(grouping=Hungarian(), head="ensemble"), Uniform),
+    "KF-Linear, uniform, ensemble": (Retrofit(head="ensemble"), Uniform),
 }
 #: Used if no closed form accepts the parents.
 OTHERWISE = "KF-Gradient, uniform"
@@ -216,12 +219,8 @@ def _noting(left_out: dict[str, str], title: str) -> Iterator[None]:
     except Cancelled:
         raise
     except Exception as error:
-        left_out[title] = _why(error)
-
-
-def _why(error: Exception) -> str:
-    """A refusal, or the kind and first line of what a candidate's code raised."""
-    return str(error) if isinstance(error, ValueError) else f"failed: {type(error).__name__}: {first_line(error)}"
+        failed = f"failed: {type(error).__name__}: {first_line(error)}"
+        left_out[title] = str(error) if isinstance(error, ValueError) else failed
 
 
 def by_class(logits: Tensor, truth: Tensor) -> Tensor:

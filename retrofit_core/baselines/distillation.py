@@ -113,7 +113,8 @@ class Distillation(Descent, Algorithm):
         """Ask the teachers, then train the student."""
         task = plan.task
         monitor, device = task.runtime.monitor, task.device
-        student = self._student(task).to(device)
+        model = task.target if task.target is not None else task.parents[0]
+        student = (fresh(model, task.seed) if self.start == "random" else copy.deepcopy(model)).to(device)
         inputs = task.inputs.to(device, next(student.parameters()).dtype)
         logits = logits_of(task.parents, inputs, device, monitor)  # (n, B, classes)
         goals = logits.mean(0) if self.loss == "mse" else self._probabilities(logits)
@@ -137,11 +138,6 @@ class Distillation(Descent, Algorithm):
             "curve": curve,
         }
         return self.result(student, task, **facts)
-
-    def _student(self, task: Task) -> nn.Module:
-        """A new network with the initial weights of training."""
-        model = task.target if task.target is not None else task.parents[0]
-        return fresh(model, task.seed) if self.start == "random" else copy.deepcopy(model)
 
     def _probabilities(self, logits: Tensor) -> Tensor:
         """(B, classes) the teachers' mean probabilities, from logits (n, B, classes)."""

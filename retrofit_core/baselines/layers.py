@@ -7,12 +7,12 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from ..networks.copies import evaluating
 from ..networks.levels import forms
 from ..networks.levels.kinds import CONVOLUTIONS, AffineLayer
 from ..networks.levels.plain import linear_of
 from ..networks.levels.tracing import trace
 from ..networks.levels.weights import shared_weights
-from ..networks.training_flags import evaluating
 from ..system import device as devices
 
 #: Batch size.

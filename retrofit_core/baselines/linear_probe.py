@@ -13,10 +13,10 @@ from ..fusion.fit.ridge import why_no_ridge
 from ..fusion.moments import Rows, solve
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
+from ..networks.copies import evaluating
 from ..networks.hooks import hooks_of, refuse_changing_hooks
 from ..networks.levels import rows
 from ..networks.outputs import check_class_scores
-from ..networks.training_flags import evaluating
 from ..networks.wrappers import class_name
 from ..system import device as devices
 from ..system.monitor import Monitor

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..networks.copies import evaluating
 from ..networks.levels.kinds import AFFINE, LAYERS
 from ..networks.levels.weights import repeated
 from ..networks.norm_statistics import (
@@ -22,7 +23,6 @@ from ..networks.norm_statistics import (
     stepwise,
 )
 from ..networks.symmetry import Group, TensorPart, mapped, tensors
-from ..networks.training_flags import evaluating
 from ..system import device as devices
 from ..system.monitor import Monitor
 from .layers import watching

@@ -146,7 +146,8 @@ class TransformerOTFusion(Averager):
         reports, maps = align_by_transport(
             plan, sums, gram, solver=self.solver, regularisation=regularisation, joined=joined
         )
-        counts = _counts(len(maps), anchor)
+        others = len(maps) - 1  # each counts as much as the others, together with the anchor
+        counts = [0.5 / others if k != anchor else 0.5 if others else 1.0 for k in range(len(maps))]
         plan.combine(maps, counts)
         facts = {"reset_norms": self.repair, "soft": True, "shares": counts, "regularisation": regularisation}
         return plan.finish(self, reports, maps, **facts)
@@ -185,9 +186,3 @@ def _joined(junction: Junction, flows: Mapping[str, Tensor], w: float) -> Tensor
         flows[side] if isinstance(side, str) else _joined(side, flows, w) for side in (junction.skip, junction.branch)
     )
     return w * skip + (1 - w) * branch
-
-
-def _counts(n: int, anchor: int) -> list[float]:
-    """Each parent's share in the mean over pairs with the anchor."""
-    others = max(1, n - 1)
-    return [1.0 if n == 1 else 0.5 if k == anchor else 0.5 / others for k in range(n)]

@@ -106,9 +106,7 @@ def zip_neurons(
     zipper = _Zipper(similarity, origins, width, b)
     while zipper.columns > width:
         zipper.merge(a)
-    first = {int(root): None for root in zipper.roots}  # in order of first members
-    numbers = {root: number for number, root in enumerate(first)}
-    labels = torch.tensor([numbers[int(root)] for root in zipper.roots])
+    labels = torch.from_numpy(np.unique(zipper.roots, return_inverse=True)[1])  # a root is a column's first member
     return labels, {"within": zipper.within.tolist(), "forced": zipper.forced}
 
 

@@ -4,6 +4,7 @@ Importing torch takes seconds, so no command module imports it: commands import 
 fills in the `{names}` in a help text when it is shown.
 """
 
+import dataclasses
 import errno
 import inspect
 import json
@@ -24,7 +25,7 @@ from ..networks import user_code
 from ..system.files import write
 from ..system.monitor import Cancelled
 from ..system.notices import Notice
-from .fields import parameters_of, value_of
+from .fields import options_of, value_of
 from .terminal import err, out, say
 
 T = TypeVar("T", bound=Callable[..., None])
@@ -110,7 +111,8 @@ def command(name: str, *options: inspect.Parameter, kind: type[Explained] = Expl
     def register(function: T) -> T:
         hints = get_type_hints(function)
         value = hints["asked"]
-        parameters = parameters_of(value)
+        positional = {field.name for field in dataclasses.fields(value) if not field.kw_only}
+        parameters = options_of(value, arguments=positional)
         overridden = {parameter.name for parameter in parameters}
 
         @wraps(function)

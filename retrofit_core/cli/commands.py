@@ -15,10 +15,10 @@ from rich.text import Text
 from ..networks import user_code
 from ..runs.config import RunConfig
 from ..system.extras import require
-from ..system.settings import Range, same_as, setting
+from ..system.settings import Range, setting
 from .application import command
 from .checks import check_checkpoints
-from .fields import READING, Shared, argument, config_of, options_of
+from .fields import READING, Json, Logits, argument, config_of, options_of
 from .progress import progress
 from .terminal import networks_table, new_table, out, print_json, say, say_next, say_normalisation
 
@@ -56,16 +56,14 @@ def data_command(asked: DataRequest) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateRequest:
+class EvaluateRequest(Json, Logits):
     """Parameters of `retrofit evaluate`, besides those for reading files."""
 
     models: tuple[Path, ...] = argument(
         MISSING, "Checkpoints (safetensors, .pt with tensors only, or a folder of shards)."
     )
     split: str = setting("test", "train, val or test.")
-    logits: str | None = same_as(Shared, "logits")
     ensemble: bool = setting(False, "Also evaluate the ensemble: the mean of the networks' softmax outputs.")
-    json: bool = same_as(Shared, "json")
 
 
 @command("evaluate", *options_of(RunConfig, *READING))
@@ -108,7 +106,7 @@ def evaluate_command(context: typer.Context, asked: EvaluateRequest) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LevelsRequest:
+class LevelsRequest(Json, Logits):
     """Parameters of `retrofit levels`, besides those for reading the checkpoint."""
 
     model: Path = argument(MISSING, "A checkpoint.")
@@ -116,8 +114,6 @@ class LevelsRequest:
     data: str | None = setting(
         None, "A data set with images of the network's input shape, if the checkpoint does not record that shape."
     )
-    logits: str | None = same_as(Shared, "logits")
-    json: bool = same_as(Shared, "json")
 
 
 @command("levels", *options_of(RunConfig, "arch", "weights"))

@@ -9,10 +9,10 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from ..runs.config import RunConfig
-from ..system.settings import AT_LEAST_ONE, same_as, setting
+from ..system.settings import AT_LEAST_ONE, setting
 from .application import command
 from .checks import check_checkpoints, check_folder, check_replaced
-from .fields import Shared, argument, config_of, options_of
+from .fields import Json, Logits, Overwrite, argument, config_of, options_of
 from .method_options import OfMethods
 from .progress import advised, progress
 from .terminal import new_table, out, print_json, say
@@ -25,7 +25,7 @@ WIDE = 10_000  # characters, more than any table
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareRequest:
+class CompareRequest(Json, Logits, Overwrite):
     """Parameters of `retrofit compare`, besides the runs' shared config."""
 
     models: tuple[Path, ...] = argument((), "Checkpoints of the parents. The first determines the architecture.")
@@ -55,9 +55,6 @@ class CompareRequest:
         "Write leaderboard.csv and leaderboard.json to this folder, updated after each row. To stop the work, create "
         "a file `cancel` there.",
     )
-    overwrite: bool = same_as(Shared, "overwrite")
-    logits: str | None = same_as(Shared, "logits")
-    json: bool = same_as(Shared, "json")
 
 
 @command("compare", *options_of(RunConfig, without=("method",)), kind=OfMethods)
@@ -108,7 +105,10 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
 def _print_board(board: "Leaderboard", out_folder: Path | None) -> None:
     """Print the tables, and why a method has no network."""
     out.print(leaderboard_table(board))
-    classes = _classes_table(board)
+    classes = new_table("network", *board.classes, title="accuracy % per class", figures=True)
+    for row in board.rows:
+        if row["reason"] is None:
+            classes.add_row(row["name"], *("-" if value is None else f"{value:.0f}" for value in row["per_class"]))
     if Measurement.get(out, out.options.update(width=WIDE), classes).maximum <= out.width:
         out.print(classes)
     else:
@@ -126,12 +126,4 @@ def leaderboard_table(board: "Leaderboard") -> Table:
     table.caption = board.caption
     for cells in summary.itertuples(index=False):
         table.add_row(*cells)
-    return table
-
-
-def _classes_table(board: "Leaderboard") -> Table:
-    table = new_table("network", *board.classes, title="accuracy % per class", figures=True)
-    for row in board.rows:
-        if row["reason"] is None:
-            table.add_row(row["name"], *("-" if value is None else f"{value:.0f}" for value in row["per_class"]))
     return table

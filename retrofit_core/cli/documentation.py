@@ -37,10 +37,21 @@ def docs_command(asked: DocsRequest) -> None:
     repository = _repository()
     pages = _pages(repository)
     if asked.page is not None:
-        return _print(known_name(pages, asked.page.removesuffix(".md"), "page"), pages)
+        text = pages[known_name(pages, asked.page.removesuffix(".md"), "page")].read_text(encoding="utf-8")
+        if not out.is_terminal:
+            return print(text)
+        from rich.markdown import Markdown
+
+        return out.print(Markdown(text))
     if repository is not None:
         return _serve(repository)
-    return _list(pages)
+    table = new_table("page", "what it says", title="retrofit docs PAGE")
+    for name, file in pages.items():
+        table.add_row(name, file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# "))
+    out.print(table)
+    return say(
+        "To build the site, with the notebooks and each method's page, run the command in a copy of the repository."
+    )
 
 
 def _pages(repository: Path | None) -> dict[str, Path]:
@@ -51,28 +62,6 @@ def _pages(repository: Path | None) -> dict[str, Path]:
         installed = distribution("retrofit-workbench").files or []
         files = [Path(str(file.locate())) for file in installed if file.as_posix().endswith(f"{INSTALLED}/{file.name}")]
     return {file.stem: file for file in sorted(files) if file.is_file()}
-
-
-def _list(pages: dict[str, Path]) -> None:
-    """Print a table of the pages."""
-    table = new_table("page", "what it says", title="retrofit docs PAGE")
-    for name, file in pages.items():
-        table.add_row(name, file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# "))
-    out.print(table)
-    out.print(
-        "To build the site, with the notebooks and a page for each method, run `retrofit docs` in a copy of the "
-        "repository."
-    )
-
-
-def _print(name: str, pages: dict[str, Path]) -> None:
-    """Print a page: rendered in a terminal, raw elsewhere."""
-    text = pages[name].read_text(encoding="utf-8")
-    if not out.is_terminal:
-        return print(text)
-    from rich.markdown import Markdown
-
-    return out.print(Markdown(text))
 
 
 def _repository() -> Path | None:

@@ -16,11 +16,9 @@ def reproduce_command(asked: ReproduceRequest) -> None:
         if not asked.tables:
             raise ValueError("name a table, or all. `retrofit reproduce --list` shows them.")
         check_folder(asked.folder, "--folder")
-    from . import measured, reproducing
+    from . import reproducing
 
-    if asked.list:
-        return measured.list_tables(asked.folder, asked.results, asked.scale)
-    return reproducing.reproduce(asked)
+    return reproducing.list_tables(asked) if asked.list else reproducing.reproduce(asked)
 
 
 @command("report")

@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import MISSING
 from math import inf
 from types import NoneType
@@ -23,16 +23,34 @@ LARGEST_END = 10**6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Shared:
-    """Options of several commands."""
+class Logits:
+    """An option of commands that read networks."""
 
     logits: str | None = setting(
         None,
         "For networks that return a dict, a tuple or an object: the entry that holds the logits. Default: the entry "
         "named logits, or the only tensor.",
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Resume:
+    """An option of commands that can continue."""
+
     resume: bool = setting(False, "Resume where the same command stopped.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Overwrite:
+    """An option of commands that write files."""
+
     overwrite: bool = setting(False, "Replace files of --out that exist.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Json:
+    """An option of commands that print tables."""
+
     json: bool = setting(False, "Print one JSON object and nothing else.")
 
 
@@ -44,31 +62,37 @@ def argument(default: Any, help: str) -> Any:
     return setting(default, help, kw_only=False)
 
 
-def parameters_of(value: type) -> list[inspect.Parameter]:
-    """Parameters of a command, one for each field of its request."""
-    arguments = {field.name for field in dataclasses.fields(value) if not field.kw_only}
-    hints, settings = get_type_hints(value), settings_of(value)
-    return [_parameter(entry, hints[name], name in arguments) for name, entry in settings.items()]
-
-
-def options_of(value: type, *names: str, without: Sequence[str] = ()) -> list[inspect.Parameter]:
-    """Options of a command for the settings of a dataclass, with their help, ranges and defaults.
+def options_of(
+    value: type, *names: str, without: Collection[str] = (), arguments: Collection[str] = ()
+) -> list[inspect.Parameter]:
+    """Parameters of a command for the settings of a dataclass, with their help, ranges and defaults.
 
     Args:
         names: fields; all if none is given.
         without: fields to leave out.
+        arguments: fields that are positional arguments.
     """
-    hints = get_type_hints(value)
-    settings = {name: entry for name, entry in settings_of(value).items() if name not in without}
-    return [_parameter(settings[name], hints[name]) for name in names or settings]
+    hints, settings = get_type_hints(value), settings_of(value)
+    chosen = [name for name in names or settings if name not in without]
+    chosen.sort(key=("logits", "resume", "overwrite", "json").__contains__)  # those of several commands come last
+    return [_parameter(settings[name], hints[name], name in arguments) for name in chosen]
 
 
 def _parameter(entry: Setting, hint: Any, is_argument: bool = False) -> inspect.Parameter:
     """One parameter. Strings are parsed later, so that the error message is the setting's own."""
     kind = _type(entry, hint)
     flags = flag(entry.name) + (f"/--no-{entry.name}" if entry.default is True else "")
-    words = sentence(entry.help)
-    parameter = typer.Argument(help=words) if is_argument else typer.Option(flags, help=words, **_limits(entry))
+    words, numbers = sentence(entry.help), entry.range
+    if numbers is not None and entry.read is None and not LARGEST_END < numbers.high < inf:
+        words += f" ({numbers})"
+
+    def checked(given: Any) -> Any:
+        if given is not None and not entry.takes(given):
+            raise typer.BadParameter(f"{entry.name} is {given!r}. Use {entry.description}.")
+        return given
+
+    check = checked if numbers is not None and entry.read is None else None
+    parameter = typer.Argument(help=words) if is_argument else typer.Option(flags, help=words, callback=check)
     default = {(): None, MISSING: inspect.Parameter.empty}.get(entry.default, entry.default)
     keyword = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(entry.name, keyword, default=default, annotation=Annotated[kind, parameter])
@@ -84,25 +108,6 @@ def _type(entry: Setting, hint: Any) -> Any:
         kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType]
         kind = kinds[0] if len(kinds) == 1 and isinstance(kinds[0], type) else str
     return kind | None if entry.default in (None, ()) else kind
-
-
-def _limits(entry: Setting) -> dict[str, Any]:
-    """Range of an option: shown in its help if typer can show it, else only checked."""
-    numbers = entry.range
-    if numbers is None or entry.read is not None:
-        return {}
-    if numbers.without_low or numbers.without_high or LARGEST_END < numbers.high < inf:
-        return {"callback": _in_range(entry)}
-    return {"min": numbers.low, "max": None if numbers.high == inf else numbers.high}
-
-
-def _in_range(entry: Setting) -> Callable[[Any], Any]:
-    def check(given: Any) -> Any:
-        if given is not None and not entry.takes(given):
-            raise typer.BadParameter(f"{given} is not a valid {entry.name}. Use {entry.description}.")
-        return given
-
-    return check
 
 
 def sentence(text: str) -> str:

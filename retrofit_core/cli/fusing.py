@@ -1,7 +1,6 @@
 """retrofit methods | fuse | analyse"""
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
@@ -13,11 +12,11 @@ from rich.table import Table
 from ..catalogue import CATALOGUE
 from ..runs.config import RunConfig
 from ..system.registry import known_name
-from ..system.settings import same_as, setting
+from ..system.settings import setting
 from ..system.texts import flag
 from .application import command
 from .checks import check_alone, check_checkpoints, check_folder, check_output, check_replaced, read_by
-from .fields import Shared, argument, config_of, options_of
+from .fields import Json, Logits, Overwrite, argument, config_of, options_of
 from .method_options import OfMethods
 from .progress import advised, progress
 from .recipes import RECIPE, write_recipe
@@ -42,12 +41,11 @@ BESIDE_RESUME = ("resume", "out", "overwrite", "json")
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodsRequest:
+class MethodsRequest(Json):
     """Parameters of `retrofit methods`."""
 
     name: str | None = argument(None, "The method whose options to list. Omit it to list all methods.")
     grouping: str | None = setting(None, "Grouping to use instead of the method's own: {groupings}.")
-    json: bool = same_as(Shared, "json")
 
 
 @command("methods")
@@ -92,19 +90,16 @@ def methods_command(asked: MethodsRequest) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FuseRequest:
+class FuseRequest(Json, Overwrite, Logits):
     """Parameters of `retrofit fuse`, besides the run's config."""
 
     models: tuple[Path, ...] = argument((), "Checkpoints of the parents. The first determines the architecture.")
     out: Path | None = setting(None, "File for the fused checkpoint (.safetensors).")
     record: Path | None = setting(None, "Also write a run record to this folder, for the workbench.")
     resume: Path | None = setting(None, "Resume the run in this record folder, with its settings.")
-    logits: str | None = same_as(Shared, "logits")
     write_recipe: Path | None = setting(
         None, "Write the options of this command to a merge file, with which --recipe repeats it."
     )
-    overwrite: bool = same_as(Shared, "overwrite")
-    json: bool = same_as(Shared, "json")
 
 
 @command("fuse", RECIPE, *options_of(RunConfig), kind=OfMethods)
@@ -116,8 +111,6 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
 
     The same from a file: `retrofit fuse --recipe merge.json`
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ValueError("a fusion is the work of one process: call `retrofit fuse` without torchrun.")
     if asked.resume is not None:
         check_alone(context, "--resume continues with the settings in the record", beside=BESIDE_RESUME)
     elif not asked.models:
@@ -188,14 +181,13 @@ def _going_on(folder: Path | None, asked: FuseRequest, config: RunConfig) -> str
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnalyseRequest:
+class AnalyseRequest(Json):
     """Parameters of `retrofit analyse`."""
 
     records: tuple[Path, ...] = argument(MISSING, "Folders of finished runs, as written by fuse --record.")
     arch: str | None = setting(
         None, "Your own function, if the records name it: package.module:function, or FILE.py:function."
     )
-    json: bool = same_as(Shared, "json")
 
 
 @command("analyse")

@@ -11,10 +11,10 @@ import typer
 from ..inspection.settings import LandscapeSettings
 from ..runs.config import RunConfig
 from ..system.monitor import Monitor
-from ..system.settings import same_as, setting
+from ..system.settings import setting
 from .application import command
 from .checks import check_alone, check_checkpoints, check_folder, check_replaced
-from .fields import READING, Shared, argument, config_of, options_of, value_of
+from .fields import READING, Json, Logits, Overwrite, argument, config_of, options_of, value_of
 from .progress import progress
 from .terminal import new_table, out, print_json, say
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ..data import Images
-    from ..inspection.landscape import Landscape, Plan, Survey
+    from ..inspection.landscape import Landscape, Survey
 
 #: Networks that span the plane by default: the first three that exist.
 FIRST = ("parent 0", "parent 1", "fused", "fine-tuned", "aligned parent 1", "parent 2")
@@ -31,7 +31,7 @@ OF_RECORD = ("models", "fused", "data", "arch", "logits", "weights", "mean", "st
 
 
 @dataclass(frozen=True, kw_only=True)
-class LandscapeRequest:
+class LandscapeRequest(Json, Overwrite, Logits):
     """Parameters of `retrofit landscape`, besides its settings and those for reading files."""
 
     models: tuple[Path, ...] = argument((), "Checkpoints of the parents, all of the same architecture.")
@@ -47,16 +47,13 @@ class LandscapeRequest:
         f"average, fine-tuned. Default: the first three available of {', '.join(FIRST)}.",
     )
     split: str = setting("test", "Split on which the loss is measured: train, val or test.")
-    logits: str | None = same_as(Shared, "logits")
     out: Path | None = setting(
         None,
         "Write landscape.json and landscape.csv to this folder, updated as points are measured. To stop the work, "
         "create a file `cancel` there.",
     )
     resume: bool = setting(False, "Resume the landscape in --out, without measuring its points again.")
-    overwrite: bool = same_as(Shared, "overwrite")
     plan: bool = setting(False, "Print the number of points and the estimated time, then exit.")
-    json: bool = same_as(Shared, "json")
 
 
 @command("landscape", *options_of(RunConfig, *READING), *options_of(LandscapeSettings))
@@ -90,7 +87,12 @@ def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
         images = read_images(config, asked.split)
         plan = settings.plan(networks, spanning(networks, asked.through), images, device=context.params["device"])
         if asked.plan:
-            return _say_plan(plan, asked.json)
+            counts, seconds = plan.evaluations, plan.seconds()
+            if asked.json:
+                return print_json({"evaluations": counts, "seconds": seconds})
+            words = ", ".join(f"{count} of {name}" for name, count in counts.items())
+            points = f"{sum(counts.values())} points of weight space ({words})"
+            return say(f"{points}, about {seconds:.0f} s on this machine.")
         known = Survey.load(folder) if asked.resume and folder and (folder / JSON).exists() else None
         surveys = settings.run(plan, monitor, known)
         if folder:
@@ -178,15 +180,6 @@ def _network(path: Path | None, config: RunConfig, images: "Images") -> "nn.Modu
         return None
     is_checkpoint = path.suffix or any(path.glob("*.index.json"))  # a file or shards
     return read_network(config, path, images) if is_checkpoint else read_tuned(path)
-
-
-def _say_plan(plan: "Plan", as_json: bool) -> None:
-    counts, seconds = plan.evaluations, plan.seconds()
-    if as_json:
-        return print_json({"evaluations": counts, "seconds": seconds})
-    words = ", ".join(f"{count} of {name}" for name, count in counts.items())
-    say(f"{sum(counts.values())} points of weight space ({words}), about {seconds:.0f} s on this machine.")
-    return None
 
 
 def _print_survey(survey: "Survey", out_folder: Path | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from ..system.settings import Setting
-from ..system.texts import flag, read_options, read_value
+from ..system.texts import flag, read_value
 from .application import Explained
 
 
@@ -27,8 +27,6 @@ class OfMethods(Explained):
 def _settings_in(args: Iterable[str], own: set[str]) -> tuple[dict[str, Any], list[str]]:
     """Settings of methods, given as `--restarts 20`, `--repair` or `--no-repair`, and the other words.
 
-    `--option restarts=20` is how version 0.2.0 wrote them.
-
     Args:
         own: the command's own options.
     """
@@ -37,12 +35,7 @@ def _settings_in(args: Iterable[str], own: set[str]) -> tuple[dict[str, Any], li
     words = iter(args)
     for word in words:
         option, sign, value = word.partition("=")
-        if option == "--option":
-            try:
-                given |= read_options([value if sign else next(words, "")])
-            except ValueError as error:
-                raise typer.BadParameter(str(error)) from error
-        elif not option.startswith("--") or option in own:
+        if not option.startswith("--") or option in own:
             others.append(word)
         else:
             name, usual = _setting_of(option, own)

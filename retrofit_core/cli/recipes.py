@@ -12,7 +12,7 @@ import typer
 
 from ..system.files import write
 from ..system.registry import known_name
-from ..system.texts import read_options, read_value
+from ..system.texts import read_value
 from .method_options import all_settings
 
 #: Options that say how to run a command, not what to merge.
@@ -27,8 +27,6 @@ def _take(context: typer.Context, file: Path | None) -> Path | None:
         options = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(options, dict):
             raise ValueError("it holds no JSON object of options")
-        earlier = options.pop("option", [])  # as version 0.2.0 wrote settings of methods
-        options |= read_options([earlier] if isinstance(earlier, str) else earlier)
         own = {entry.name: entry for entry in context.command.params if entry.name and entry.name not in LEFT_OUT}
         names = own if options.keys() <= own.keys() else {**own, **all_settings()}
         options = {known_name(names, name, "option"): value for name, value in options.items()}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..runs.config import RunConfig
 from ..system.settings import AT_LEAST_ONE, Range, same_as, setting
-from .fields import Shared, argument
+from .fields import Overwrite, argument
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class ReproduceRequest(TablesRequest):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportRequest(TablesRequest):
+class ReportRequest(Overwrite, TablesRequest):
     """Parameters of `retrofit report`."""
 
     scale: str | None = setting(
@@ -59,7 +59,6 @@ class ReportRequest(TablesRequest):
     )
     format: str = setting("markdown", "markdown, latex or csv.")
     out: Path | None = setting(None, "Write the report to this file.")
-    overwrite: bool = same_as(Shared, "overwrite")
     only_measured: bool = setting(False, "Omit everything without a result.")
     bundle: Path | None = setting(
         None,

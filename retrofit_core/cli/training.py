@@ -3,18 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..runs.config import RunConfig
-from ..system.settings import COUNT, same_as, setting
+from ..system.settings import COUNT, setting
 from ..training.config import TrainConfig
 from .application import command
 from .checks import check_alone, check_checkpoints, check_folder, check_output, check_replaced, read_by
-from .fields import READING, Shared, argument, config_of, options_of, value_of, with_logits
+from .fields import READING, Json, Logits, Overwrite, Resume, argument, config_of, options_of, value_of, with_logits
 from .progress import advised, progress
 from .terminal import arch_words, networks_table, new_table, out, pixel_words, print_json, say_next
+
+if TYPE_CHECKING:
+    from ..runs.finetunings import FinetuneConfig
 
 #: Settings of both training and fine-tuning.
 LOOP = ("epochs", "batch", "learning_rate", "precision", "augment", "seed")
@@ -25,17 +28,13 @@ FinetuneResult = tuple[str, Path, dict[str, dict[str, Any]], int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainRequest:
+class TrainRequest(Json, Logits, Overwrite, Resume):
     """Parameters of `retrofit train`, besides the training config."""
 
     only: int | None = setting(
         None, "Train only this parent, numbered from 0, for example to train each on another machine.", COUNT
     )
     out: Path = setting(Path("parents"), "Folder for the checkpoints and splits.json.")
-    resume: bool = same_as(Shared, "resume")
-    overwrite: bool = same_as(Shared, "overwrite")
-    logits: str | None = same_as(Shared, "logits")
-    json: bool = same_as(Shared, "json")
 
 
 @command("train", *options_of(TrainConfig))
@@ -69,7 +68,7 @@ def train_command(context: typer.Context, asked: TrainRequest) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FinetuneRequest:
+class FinetuneRequest(Json, Logits, Overwrite, Resume):
     """Parameters of `retrofit finetune`, besides those of training and of reading files."""
 
     model: Path | None = argument(None, "The checkpoint to fine-tune.")
@@ -83,10 +82,6 @@ class FinetuneRequest:
         False,
         "With --record: also train network A, the plain average and a new network in the same way, for comparison.",
     )
-    resume: bool = same_as(Shared, "resume")
-    overwrite: bool = same_as(Shared, "overwrite")
-    logits: str | None = same_as(Shared, "logits")
-    json: bool = same_as(Shared, "json")
 
 
 @command("finetune", *options_of(TrainConfig, *LOOP), *options_of(RunConfig, *READING))
@@ -108,12 +103,19 @@ def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
         check_output(asked.out, None)
         _check_replaced(asked, asked.out, [asked.model, *read_by(context.params)])
         check_checkpoints([asked.model])
-    training, reading = value_of(context, TrainConfig, arch=TrainConfig.arch), config_of(context, models=())
+    from ..runs.finetunings import FinetuneConfig
+    from ..training.files import chosen
+
+    training = value_of(context, TrainConfig, arch=TrainConfig.arch)
+    # Before any file is read.
+    others = {"augment": training.augment, "seed": training.seed, "controls": asked.controls}
+    config = FinetuneConfig(**chosen(training), **others)
+    reading = config_of(context, models=(), augment=RunConfig.augment)  # the flag: of the training
     if asked.record is not None:
-        name, file, networks, best = _finetune_record(asked, asked.record, training)
+        name, file, networks, best = _finetune_record(asked, asked.record, config, training.device)
     else:
         assert asked.model is not None and asked.out is not None
-        name, file, networks, best = _finetune_checkpoint(asked, asked.model, asked.out, training, reading)
+        name, file, networks, best = _finetune_checkpoint(asked, asked.model, asked.out, config, reading)
     if asked.json:
         accuracy = networks.get("after", {}).get("accuracy")
         return print_json({"out": str(file), "accuracy": accuracy, "best_epoch": best, "networks": networks})
@@ -130,7 +132,7 @@ def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
 
 
 def _finetune_checkpoint(
-    asked: FinetuneRequest, model: Path, file: Path, training: TrainConfig, reading: RunConfig
+    asked: FinetuneRequest, model: Path, file: Path, config: "FinetuneConfig", reading: RunConfig
 ) -> FinetuneResult:
     """Fine-tune a checkpoint and write another one."""
     import torch
@@ -139,33 +141,26 @@ def _finetune_checkpoint(
     from ..networks.checkpoints import load_model, read_metadata
     from ..training.evaluation import evaluate
     from ..training.files import AGAIN, check_data, check_unfinished, finetuned, settings_of
-    from ..training.loop import check_settings
-    from ..training.recipes import augmentation
 
-    chosen = _chosen(training)
-    # Before any file is read.
-    check_settings(chosen)
-    if training.augment != TrainConfig.augment:
-        augmentation(training.augment)
     facts = read_metadata(model)
     pixels = [getattr(reading, name) or facts.get(name) for name in ("mean", "std", "size")]
     images = load(reading.data, "train", *pixels)
     test = load(reading.data, "test", *pixels) if has_split(reading.data, "test") else None
     network, metadata = load_model(model, reading.arch, like=images, weights=reading.weights)
     architecture = metadata["architecture"]["architecture"]
-    settings = settings_of("finetune", images, architecture, 1, chosen, training.augment)
+    settings = settings_of("finetune", images, architecture, 1, config)
     check_unfinished(file, asked.resume)
     with advised(AGAIN), progress(asked.json) as monitor:
         check_data(images, torch.arange(len(images)), test, monitor)
         networks = {"before": evaluate(network, test)} if test else {}
         monitor.emit("phase", name=model.name)
-        ways = {"size": pixels[2], "seed": training.seed, "device": training.device, "resume": asked.resume}
+        ways = {"size": pixels[2], "seed": config.seed, "device": reading.device, "resume": asked.resume}
         network, best = finetuned(file, network, images, settings, model.name, monitor=monitor, **ways)
         networks |= {"after": evaluate(network, test)} if test else {}
     return model.name, file, networks, best
 
 
-def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig) -> FinetuneResult:
+def _finetune_record(asked: FinetuneRequest, record: Path, config: "FinetuneConfig", device: str) -> FinetuneResult:
     """Fine-tune the fused network of a finished run, in a folder that shows the progress."""
     from ..networks.checkpoints import load_model
     from ..runs import read_run
@@ -173,7 +168,6 @@ def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig
         CONTROLS,
         METRICS,
         TUNED,
-        FinetuneConfig,
         finetune_run,
         plan_finetuning,
         read_run_to_tune,
@@ -181,7 +175,6 @@ def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig
     from ..runs.store import read_json
     from ..training.files import AGAIN
 
-    config = FinetuneConfig(**_chosen(training), augment=training.augment, seed=training.seed, controls=asked.controls)
     folder = asked.out or record / config.kind.folder / config.key(record)
     if folder.suffix == ".safetensors":
         raise ValueError(
@@ -194,7 +187,7 @@ def _finetune_record(asked: FinetuneRequest, record: Path, training: TrainConfig
     config.save(folder, record)  # before anything can fail, so that the workbench knows the request
     with advised(AGAIN), progress(asked.json, folder) as monitor:
         plan = plan_finetuning(config, *read_run_to_tune(record))
-        after = finetune_run(plan, folder, resume=asked.resume, device=training.device, monitor=monitor)
+        after = finetune_run(plan, folder, resume=asked.resume, device=device, monitor=monitor)
     best = load_model(folder / TUNED)[1]["best_epoch"]
     before = read_run(record).metrics.get("networks", {}).get("fused")
     networks = {name: facts for name, facts in (("before", before), ("after", after)) if facts}
@@ -207,9 +200,3 @@ def _check_replaced(asked: FinetuneRequest, file: Path, read: Sequence[str | Pat
     """Refuse to replace a file unless asked to; a finished one is kept with --resume."""
     kept = asked.overwrite or asked.resume
     check_replaced("--out", [file], overwrite=kept, read=read, other="keep it with --resume")
-
-
-def _chosen(training: TrainConfig) -> dict[str, Any]:
-    """Settings given in place of the recipe's."""
-    settings = {name: getattr(training, name) for name in ("epochs", "batch", "learning_rate", "precision")}
-    return {name: value for name, value in settings.items() if value is not None}

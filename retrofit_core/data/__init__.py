@@ -75,7 +75,7 @@ def load(
     dataset = DATASETS.get(name)
     constants = _constants(dataset, notes, mean, std, stored)  # first, because it is cheap to refuse
     fit = fit_to(size, dataset.size if dataset else None, dataset.margin if dataset else 1.0)
-    reader, labels, shape = read_once(split_files, split, _channels(dataset, notes), fit)
+    reader, labels, shape = read_once(split_files, split, len(dataset.mean) if dataset else notes.channels, fit)
     classes = _class_names(name, dataset, notes, split_files.classes)
     classes = classes or tuple(map(str, range(_classes_trained(str(source), split, labels, fit))))
     _check_labels(name, split, labels, classes)
@@ -220,11 +220,6 @@ def _notes(path: Path) -> Notes:
     if (channels := content.get("channels", 3)) not in (1, 3):
         raise ValueError(f"{path}: channels must be 1 (grey) or 3 (colour), not {channels!r}.")
     return Notes(tuple(names or ()), content.get("mean"), content.get("std"), int(channels), path)
-
-
-def _channels(dataset: DataSet | None, notes: Notes) -> int:
-    """Number of channels: a known data set's, else that in classes.json, else three, as in torchvision's ImageFolder."""
-    return len(dataset.mean) if dataset else notes.channels
 
 
 def channel_advice(images: Images) -> str:

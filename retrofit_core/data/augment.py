@@ -89,7 +89,7 @@ def auto_augment(pixels: Tensor, policy: str, generator: torch.Generator, fill: 
     return result
 
 
-def augmented(pixels: Tensor, padding: int, mirror: bool, policy: str | None, generator: torch.Generator) -> Tensor:
+def augmented(padding: int, mirror: bool, policy: str | None, pixels: Tensor, generator: torch.Generator) -> Tensor:
     """Random crop, optional flip, AutoAugment if a policy is given: (n, C, H, W) uint8, same shape."""
     pixels = crop(pixels, padding, generator)
     if mirror:
@@ -111,7 +111,7 @@ def copies(
         raise ValueError(f"augmented copies of each image: 0 or more. Found {count}.")
     pixels, labels = images.pixels(rows), images.labels[rows]
     padding = usual_padding(images.shape)
-    moved = [augmented(pixels, padding, images.mirrors, policy, generator) for _ in range(count)]
+    moved = [augmented(padding, images.mirrors, policy, pixels, generator) for _ in range(count)]
     return torch.cat([pixels, *moved]), labels.repeat(1 + count)
 
 

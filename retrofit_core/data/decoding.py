@@ -6,6 +6,7 @@ import stat
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -86,7 +87,14 @@ def opened(data: bytes | str, where: str) -> "Image.Image":
     from PIL import Image
 
     try:
-        content = data if isinstance(data, bytes) else _content(data)
+        content = data
+        if isinstance(content, str):
+            facts = os.stat(content)
+            if not stat.S_ISREG(facts.st_mode):  # a pipe would block
+                raise ValueError("it is no regular file")
+            if facts.st_size > LARGEST_FILE:
+                raise ValueError(f"the file has {facts.st_size} bytes, more than {LARGEST_FILE} are refused")
+            content = Path(content).read_bytes()
         image = Image.open(io.BytesIO(content), formats=FORMATS)
     except OSError as error:
         fault = f"cannot be read: {error.strerror}" if error.strerror else "cannot be decoded as an image"
@@ -131,13 +139,3 @@ def _converted(image: "Image.Image", channels: int) -> np.ndarray:
         image = image.convert("RGBA")
     pixels = np.array(image.convert("L" if channels == 1 else "RGB"))  # (H, W) or (H, W, C)
     return np.ascontiguousarray(pixels.reshape(image.height, image.width, channels).transpose(2, 0, 1))
-
-
-def _content(path: str) -> bytes:
-    facts = os.stat(path)
-    if not stat.S_ISREG(facts.st_mode):  # a pipe would block
-        raise ValueError("it is no regular file")
-    if facts.st_size > LARGEST_FILE:
-        raise ValueError(f"the file has {facts.st_size} bytes, more than {LARGEST_FILE} are refused")
-    with open(path, "rb") as file:
-        return file.read()

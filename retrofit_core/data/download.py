@@ -36,15 +36,9 @@ def download(name: str, folder: str | Path | None = None) -> Path:
             with replacing(target) as temporary:  # a partial download, unpacked, would look complete
                 _fetch(key, temporary)
     except (OSError, RuntimeError) as error:  # no network, full disk, wrong checksum
-        first = first_line(error)
-        raise ValueError(
-            f"{key} could not be downloaded to {target} ({first}). Try again, or {_by_hand(key)}."
-        ) from error
+        first, by_hand = first_line(error), DATASETS[key].advice.partition("; or ")[2]
+        raise ValueError(f"{key} could not be downloaded to {target} ({first}). Try again, or {by_hand}.") from error
     return target
-
-
-def _by_hand(key: str) -> str:
-    return DATASETS[key].advice.partition("; or ")[2]
 
 
 def _fetch(key: str, folder: Path) -> None:

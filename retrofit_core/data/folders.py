@@ -203,11 +203,8 @@ def subfolders_of(folder: Path) -> list[Path]:
 
 
 def _has_image(folder: Path) -> bool:
-    return any(_is_image(name) for _, names in walk(folder, _refuse) for name in names)
-
-
-def _is_image(name: str) -> bool:
-    return not is_hidden(name) and os.path.splitext(name)[1].lower() in SUFFIXES + OTHER_SUFFIXES
+    found = (name for _, names in walk(folder, _refuse) for name in names)  # without hidden ones
+    return any(os.path.splitext(name)[1].lower() in SUFFIXES + OTHER_SUFFIXES for name in found)
 
 
 def _classes(folders: list[Path]) -> tuple[str, ...]:

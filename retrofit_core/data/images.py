@@ -178,18 +178,12 @@ def check_images(images: Images, rows: Tensor | None = None, monitor: Monitor | 
         try:
             images.pixels(chunk)
         except ValueError:
-            faults += _faults(images, chunk)
+            for row in chunk.tolist():
+                try:
+                    images.pixels([row])
+                except ValueError as error:
+                    faults.append(str(error).rstrip(".") + ".")
         if len(faults) >= MOST_FAULTS:
             break
     if faults:
         raise ValueError(" ".join(faults[:MOST_FAULTS]))
-
-
-def _faults(images: Images, rows: Tensor) -> list[str]:
-    faults = []
-    for row in rows.tolist():
-        try:
-            images.pixels([row])
-        except ValueError as error:
-            faults.append(str(error).rstrip(".") + ".")
-    return faults

@@ -33,7 +33,10 @@ def locate(folder: Path, split: str) -> list[Path]:
         ValueError: several such names, or missing shards.
     """
     for parent in (folder, folder / "data"):
-        if files := _named(parent, split) or _in_own_folder(parent, split):
+        if files := _named(parent, split):
+            return files
+        named = [path for path in sorted(parent.glob("*")) if split_of(path.name) == split and path.is_dir()]
+        if files := _one_kind(parent, split, {path.name: files for path in named if (files := _parquets(path))}):
             return files
     return []
 
@@ -47,11 +50,6 @@ def _named(parent: Path, split: str) -> list[Path]:
         kinds.setdefault(SHARD.sub("", path.stem), []).append(path)
     names = by_split(kinds, lone=True).get(split, [])
     return _one_kind(parent, split, {name: kinds[name] for name in names})
-
-
-def _in_own_folder(parent: Path, split: str) -> list[Path]:
-    named = [path for path in sorted(parent.glob("*")) if split_of(path.name) == split and path.is_dir()]
-    return _one_kind(parent, split, {path.name: files for path in named if (files := _parquets(path))})
 
 
 def _parquets(folder: Path) -> list[Path]:

@@ -46,7 +46,8 @@ def dirichlet(labels: Tensor, n_parts: int, *, seed: Seed = 0, ratio: float = 0.
     draw = _generator(seed)
     alphas = np.linspace(1, 1 / ratio, n_parts)
     parts: list[list[np.ndarray]] = [[] for _ in range(n_parts)]
-    for rows in _by_class(labels):
+    for label in labels.unique():
+        rows = (labels == label).nonzero().flatten().numpy()
         rows, alphas = draw.permutation(rows), draw.permutation(alphas)
         counts = (draw.dirichlet(alphas) * len(rows)).astype(int)
         for part, chunk in zip(parts, np.split(rows, np.cumsum(counts[:-1])), strict=True):
@@ -160,11 +161,6 @@ def _generator(seed: Seed) -> np.random.Generator:
 def _check(labels: Tensor, n_parts: int) -> None:
     if not 1 <= n_parts <= len(labels):
         raise ValueError(f"{len(labels)} rows cannot be split into {n_parts} parts: take 1 to {len(labels)}.")
-
-
-def _by_class(labels: Tensor) -> list[np.ndarray]:
-    names = labels.numpy()
-    return [np.flatnonzero(names == label) for label in np.unique(names)]
 
 
 def _rows(part: dict[str, Any], n_rows: int, where: str) -> Tensor:

@@ -27,9 +27,10 @@ def find(folder: Path, split: str) -> SplitFiles | None:
         raise ValueError(f"{folder / 'wnids.txt'} must list every class id once.")
     lists = [folder / "wnids.txt", folder / "words.txt"]
     files = (*(path for path in lists if path.is_file()), folder / split)
-    return SplitFiles(
-        partial(_read, folder, split, ids), names=("tiny-imagenet",), classes=_names(folder, ids), files=files
-    )
+    words = _lines(folder / "words.txt") if (folder / "words.txt").is_file() else []
+    name_of = dict(line.split("\t", 1) for line in words if "\t" in line)
+    classes = tuple(name_of.get(name, name) for name in ids)
+    return SplitFiles(partial(_read, folder, split, ids), names=("tiny-imagenet",), classes=classes, files=files)
 
 
 def _read(folder: Path, split: str, ids: list[str], channels: int, fit: Fit | None) -> Content:
@@ -37,8 +38,13 @@ def _read(folder: Path, split: str, ids: list[str], channels: int, fit: Fit | No
     if split == "val" and notes.is_file():
         files, labels = _annotated(notes, ids)
         return read([[path] for path in files], labels, channels, fit)
+    for name in ids:  # which may also lead out of the data set
+        if Path(name).name != name or not (folder / split / name).is_dir():
+            raise ValueError(
+                f"{folder / split} has no folder for the class {name!r} of wnids.txt: unpack the data set again."
+            )
     # Also validation images that were sorted into folders.
-    return read([images_in(_within(folder / split, name)) for name in ids], range(len(ids)), channels, fit)
+    return read([images_in(folder / split / name) for name in ids], range(len(ids)), channels, fit)
 
 
 def _annotated(notes: Path, ids: list[str]) -> tuple[list[str], list[int]]:
@@ -56,20 +62,6 @@ def _annotated(notes: Path, ids: list[str]) -> tuple[list[str], list[int]]:
     if not files:
         raise ValueError(f"{notes} lists no images.")
     return files, labels
-
-
-def _within(folder: Path, name: str) -> Path:
-    """The class's folder; refuses ids that would lead out of the data set."""
-    path = folder / name
-    if Path(name).name != name or not path.is_dir():
-        raise ValueError(f"{folder} has no folder for the class {name!r} of wnids.txt: unpack the data set again.")
-    return path
-
-
-def _names(folder: Path, ids: list[str]) -> tuple[str, ...]:
-    path = folder / "words.txt"
-    words = dict(line.split("\t", 1) for line in _lines(path) if "\t" in line) if path.is_file() else {}
-    return tuple(words.get(name, name) for name in ids)
 
 
 def _lines(path: Path) -> list[str]:

@@ -57,7 +57,12 @@ def write_bundle(path: str | Path, bundle: Bundle) -> None:
     content = {
         "results": results,
         "shared": [json.loads(text) for text in shared],
-        "given": [_without_folders(entry) for entry in bundle.given],
+        # Without folders, because other machines have other ones.
+        "given": [
+            dataclasses.asdict(entry)
+            | {"names": [Path(name).name for name in entry.names], "splits": entry.splits and Path(entry.splits).name}
+            for entry in bundle.given
+        ],
     }
     write(path, json.dumps({"schema": SCHEMA, "seal": seal_of(content), **content}, separators=(",", ":")) + "\n")
 
@@ -82,7 +87,10 @@ def read_bundle(path: str | Path) -> Bundle:
     if seal != seal_of(content):
         raise ValueError(f"the bundle {path} is damaged: its content does not match its seal. {REMEDY}")
     results = [_unpacked(entry, content["shared"]) for entry in content["results"]]
-    given = [_given(entry) for entry in content["given"]]
+    given = [
+        GivenParents(**{**entry, "columns": tuple(map(tuple, entry["columns"])), "names": tuple(entry["names"])})
+        for entry in content["given"]
+    ]
     return Bundle({result.key: result for result in results}, tuple(given))
 
 
@@ -139,26 +147,10 @@ def _packed(result: Result, shared: dict[str, int]) -> dict[str, Any]:
     facts = rounded(dataclasses.asdict(result), DIGITS)
     facts["unit"] = _exchanged(facts["unit"], lambda settings: _number(settings, shared))
     facts["machine"] = _number(facts["machine"], shared)
-    facts["command"] = _without_absolute(facts["command"])
+    words = shlex.split(facts["command"])
+    facts["command"] = shlex.join(Path(word).name if Path(word).is_absolute() else word for word in words)
     facts["inputs"] = {role: _number(digest, shared) for role, digest in facts["inputs"].items()}
     return {name: value for name, value in facts.items() if value not in (None, "", {})}
-
-
-def _without_absolute(command: str) -> str:
-    """A command with file names in place of absolute paths."""
-    words = shlex.split(command)
-    return shlex.join(Path(word).name if Path(word).is_absolute() else word for word in words)
-
-
-def _without_folders(given: GivenParents) -> dict[str, Any]:
-    """Given parents with file names only, because other machines have other folders."""
-    names = [Path(name).name for name in given.names]
-    return {**dataclasses.asdict(given), "names": names, "splits": given.splits and Path(given.splits).name}
-
-
-def _given(entry: Mapping[str, Any]) -> GivenParents:
-    columns = tuple((table, column) for table, column in entry["columns"])
-    return GivenParents(columns, tuple(entry["names"]), entry["facts"], entry["splits"], entry.get("about", ""))
 
 
 def _unpacked(entry: Mapping[str, Any], shared: list[Any]) -> Result:

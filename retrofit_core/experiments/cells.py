@@ -154,9 +154,3 @@ def row_unit(column: Column, row: Row, scale: Scale, source: ParentSource, seed:
         order = (1, 0) if OTHER_PARENT_FIRST in row.changes else None
         unit = Fusion(source, config, scale.test_images, column.parts, order)
     return tuned(unit) if column.tuned else unit
-
-
-def substitute(column: Column, scale: Scale) -> str | None:
-    """The data set used in place of the column's own; None if its own is used."""
-    served = data_set(column.data, scale)
-    return None if served == column.data else served

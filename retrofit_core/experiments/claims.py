@@ -171,7 +171,11 @@ def claims(paper: Mapping[str, Value], measured: ResultsByRow) -> list[Claim]:
         if first.deviation is not None and second.deviation is not None:
             deviation = math.hypot(first.deviation, second.deviation)
         claim = Claim(left[0], right[0], round(first.mean - second.mean, 6), deviation)
-        written.append(_with_ours(claim, _best(left[1], measured), _best(right[1], measured), measured))
+        one, other = _best(left[1], measured), _best(right[1], measured)
+        if one is not None and other is not None and (ours := gap(one, other, measured)) is not None:
+            facts = {"interval": ours.interval, "seeds": len(ours.seeds), "paired": ours.paired}
+            claim = dataclasses.replace(claim, ours=ours.points, rows=(one, other), **facts)
+        written.append(claim)
     return written
 
 
@@ -206,7 +210,8 @@ def _best(rows: list[str], measured: ResultsByRow) -> str | None:
     if BEST_PARENT in measured and rows[0].startswith(PARENT):
         return BEST_PARENT
     known = [row for row in scored(tuple(rows)) if measured.get(row)]
-    return max(known, key=lambda row: _mean(measured[row]), default=None)
+    means = {row: float(np.mean([each.metrics["accuracy"] for each in measured[row].values()])) for row in known}
+    return max(means, key=means.__getitem__, default=None)
 
 
 def _best_parents(measured: ResultsByRow) -> dict[str, dict[Run, Result]]:
@@ -219,10 +224,6 @@ def _best_parents(measured: ResultsByRow) -> dict[str, dict[Run, Result]]:
     return {BEST_PARENT: best} if len(best) > 1 else {}
 
 
-def _mean(by_run: Mapping[Run, Result]) -> float:
-    return float(np.mean([result.metrics["accuracy"] for result in by_run.values()]))
-
-
 def gap(left: str, right: str, measured: ResultsByRow) -> Gap | None:
     """The left row's accuracy minus the right one's; None if they have no common measured run."""
     pairs = _same_runs(left, right, measured)
@@ -231,7 +232,7 @@ def gap(left: str, right: str, measured: ResultsByRow) -> Gap | None:
     seeds = tuple(one.metrics["accuracy"] - other.metrics["accuracy"] for one, other in pairs.values())
     points = [float(each) for each in _by_parents(dict(zip(pairs, map(np.array, seeds), strict=True)))]
     two_sets = len({parents for parents, _ in pairs}) == 2
-    paired = all(_can_be_paired(*pair) for pair in pairs.values())
+    paired = all(a.correct and b.correct and a.metrics["samples"] == b.metrics["samples"] for a, b in pairs.values())
     if paired:
         ahead = np.stack(
             _by_parents({run: one.knows().astype(float) - other.knows() for run, (one, other) in pairs.items()})
@@ -255,16 +256,6 @@ def _by_parents(by_run: Mapping[Run, np.ndarray]) -> list[np.ndarray]:
     return [np.mean(values, axis=0) for values in of_parents.values()]
 
 
-def _with_ours(claim: Claim, left: str | None, right: str | None, measured: ResultsByRow) -> Claim:
-    """The claim with the gap between two of our rows."""
-    ours = None if left is None or right is None else gap(left, right, measured)
-    if ours is None or left is None or right is None:
-        return claim
-    return dataclasses.replace(
-        claim, ours=ours.points, interval=ours.interval, seeds=len(ours.seeds), paired=ours.paired, rows=(left, right)
-    )
-
-
 def _same_runs(left: str, right: str, measured: ResultsByRow) -> dict[Run, tuple[Result, Result]]:
     """Results of both rows for each run; a deterministic row has one result, which is compared with every seed of the other."""
     sides = [(row, measured.get(row, {})) for row in (left, right)]
@@ -275,11 +266,6 @@ def _same_runs(left: str, right: str, measured: ResultsByRow) -> dict[Run, tuple
 
 def _is_random(row: str) -> bool:
     return row != BEST_PARENT and read_row(row).is_random
-
-
-def _can_be_paired(left: Result, right: Result) -> bool:
-    """Whether both have stored which of the same test images they get right."""
-    return bool(left.correct and right.correct) and left.metrics["samples"] == right.metrics["samples"]
 
 
 def _unpaired(pairs: Sequence[tuple[Result, Result]], seeds: Sequence[float]) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from ..fusion.importance.parents import parents_scores
 from ..fusion.results import principal_components
 from ..fusion.walk import level_generator
 from ..inspection.analysis.groups import agreement
-from ..networks.levels import Level, compose, partition
+from ..networks.levels import compose, partition
 from ..networks.levels.level import rows
 from ..runs import RunConfig, read_inputs
 from ..system.monitor import Monitor
@@ -53,7 +53,8 @@ def clustering(
         raise ValueError(f"the parents have the levels 0 to {len(parents[0]) - 1}. Found {level}.")
     z = torch.cat([rows(compose(levels[: level + 1], x), levels[level].axis) for levels in parents], 1).double()
     gram, widths = z.T @ z, tuple(levels[level].width for levels in parents)
-    convolution = _last_convolution(parents[0])
+    convolutions = [index for index, each in enumerate(parents[0]) if isinstance(each.affine, nn.Conv2d)]
+    convolution = convolutions[-1] if convolutions else max(0, len(parents[0]) - 2)  # else the last before the classes
     assert isinstance(inputs.importance, list)
     labels, singletons, histograms, scored = {}, {}, {}, {}
     for name in SCORES:
@@ -84,9 +85,3 @@ def clustering(
         "histograms": histograms,
         "plane": rounded(plane, 3),  # enough for a figure
     }
-
-
-def _last_convolution(levels: list[Level]) -> int:
-    """The last convolution's level, else the last before the classes."""
-    convolutions = [index for index, level in enumerate(levels) if isinstance(level.affine, nn.Conv2d)]
-    return convolutions[-1] if convolutions else max(0, len(levels) - 2)

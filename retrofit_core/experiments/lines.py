@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from .claims import Order, Run, rank_correlation
@@ -192,21 +193,14 @@ def _best(setting: Setting, row: str, lines: Sequence[Line], paper: Value | None
 
 def _line_without_cell(setting: Setting, name: str, paper: Value | None) -> Line | None:
     """The line of a row without cells: the method does not apply, or its number follows from others."""
+    row, column = None, setting.column
+    with suppress(ValueError):  # a row of other words
+        row = read_row(name)
     if paper is not None:
-        return Line(name, paper, WITHOUT_CELL, note=impossible(read_row(name)) if _is_row(name) else "")
-    if name.startswith(PARENT) or not _is_row(name):
+        return Line(name, paper, WITHOUT_CELL, note=impossible(row) if row else "")
+    if row is None or row.parent is not None or applies(row, column.parts, len(set(column.arch)) == 1):
         return None
-    column = setting.column
-    does_apply = applies(read_row(name), column.parts, len(set(column.arch)) == 1)
-    return None if does_apply else Line(name, None, NOT_APPLICABLE)
-
-
-def _is_row(name: str) -> bool:
-    try:
-        read_row(name)
-    except ValueError:
-        return False
-    return True
+    return Line(name, None, NOT_APPLICABLE)
 
 
 def ranked(lines: Sequence[Line], only: Sequence[str] = ()) -> Order | None:

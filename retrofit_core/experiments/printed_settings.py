@@ -57,7 +57,8 @@ def printed_settings() -> pd.DataFrame:
     for data, printed in TUNING.items():
         lines += _lines(f"fine-tuning, {data}", printed, recipe("finetune", data), {})
     for name, printed in TRANSFORMERS.items():
-        lines += _lines(f"network {name}", printed, _sizes(name), {})
+        with torch.device("meta"):  # without weights
+            lines += _lines(f"network {name}", printed, ViT(**SIZES[name]).spec, {})
     frame = pd.DataFrame(lines, dtype=object)  # keeps 128 an integer next to 0.0003
     frame["same"] = frame["paper"] == frame["ours"]
     return frame
@@ -70,9 +71,3 @@ def _lines(
         {"table": table, "setting": name, "paper": value, "ours": ours[name], "default": defaults.get(name)}
         for name, value in printed.items()
     ]
-
-
-def _sizes(name: str) -> dict[str, Any]:
-    """Sizes of a vision transformer, built without weights."""
-    with torch.device("meta"):
-        return ViT(**SIZES[name]).spec

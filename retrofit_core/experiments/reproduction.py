@@ -35,11 +35,10 @@ from .bundles import Bundle, merged, results_in
 from .cells import Table
 from .claims import OURS, Claim, Gap, Order, claims, gap
 from .lines import ACCURACY, Line, lines_of, measured_rows, printed_values, ranked
-from .planning import plan
 from .progress import notebook_bar
 from .results import Result, all_results, machine_words
 from .rows import BEST, PARENT, scored
-from .runner import run
+from .runner import plan, run
 from .scales import BEST_FIRST, EVERY_SCALE, SAYING, scale_of
 from .setting import CellResults, Setting, settings
 from .tables import TABLES

@@ -4,6 +4,7 @@ import base64
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,8 @@ def read_result(root: str | Path, key: str) -> Result | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        _set_aside(path)
+        with suppress(OSError):  # another process has renamed it
+            path.replace(path.with_name(f"{path.name}{DAMAGED}"))
         return None
     return result
 
@@ -150,14 +152,6 @@ def all_results(root: str | Path) -> dict[str, Result]:
     """All valid results of a runs folder, by key."""
     keys = sorted(path.parent.name for path in Path(root, UNIT.folder).glob(f"*/{UNIT.last}"))
     return {key: result for key in keys if (result := read_result(root, key))}
-
-
-def _set_aside(path: Path) -> None:
-    """Rename a damaged file; if it is gone, another process has renamed it."""
-    try:
-        path.replace(path.with_name(f"{path.name}{DAMAGED}"))
-    except OSError:
-        return
 
 
 def seal_of(content: Mapping[str, Any]) -> str:

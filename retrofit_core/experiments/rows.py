@@ -88,7 +88,7 @@ def read_row(name: str) -> Row:
     if name.startswith(PARENT):
         return Row(name, parent=int(name.removeprefix(PARENT)))
     method, *others = name.split(", ")
-    find(METHODS, method, "method")
+    METHODS[method]  # refuses unknown ones
     scores = [word for word in others if word in IMPORTANCE]
     changes = tuple(word for word in others if word not in IMPORTANCE and word != BEST)
     for word in changes:

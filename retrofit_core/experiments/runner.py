@@ -1,21 +1,23 @@
-"""Run missing units one after another; `parallel` runs them in processes or on a cluster.
+"""Plan the units that tables need, each once, and run those without results one after another.
+
+`parallel` runs them in processes or on a cluster.
 
 Each result is a file, written when its unit is done, so killing a run loses at most the current unit. Any number of runners can
 share a folder: units that another one works on are tried again later.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from ..system import files
 from ..system.monitor import Cancelled, Monitor
-from .planning import all_needs
+from .cells import Cell
 from .results import Result
 from .units import Unit
-from .work import title, work
+from .work import finished, title, work
 
 #: Seconds between checks of units that other runners work on.
 WAIT = 1.0
@@ -42,6 +44,29 @@ class Skip(Enum):
 
 #: Runs units and yields (index, outcome) of each as they finish.
 Carrier = Callable[[Sequence[Unit]], Iterator[tuple[int, Result | str | Skip]]]
+
+
+def plan(
+    cells: Iterable[Cell], root: str | Path, known: Mapping[str, Result] | None = None
+) -> list[tuple[Unit, Result | None]]:
+    """The units of cells, each once, after the units that they need, with their results (None: to do); first seeds come first.
+
+    Args:
+        known: further results by key, which count like those of the runs folder.
+    """
+    units: dict[str, Unit] = {}
+    for cell in cells:
+        for unit in (*cell.units, *([cell.relative_to] if cell.relative_to else [])):
+            for each in (*all_needs(unit), unit):
+                units.setdefault(each.key(), each)
+    return [(unit, finished(unit, root, known)) for unit in units.values()]
+
+
+def all_needs(unit: Unit) -> Iterator[Unit]:
+    """The units that a unit needs, recursively, in the order of work."""
+    for needed in unit.needs():
+        yield from all_needs(needed)
+        yield needed
 
 
 def run(

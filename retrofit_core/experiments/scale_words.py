@@ -19,7 +19,8 @@ def differences(setting: Setting) -> tuple[str, ...]:
     """Differences from the paper in networks, training, data and samples; empty if there are none."""
     if setting.scale.always is not None:
         return (setting.scale.sentence,)
-    return (*_parents(setting), *_data(setting), *_work(setting))
+    other = [f"{setting.data} in place of {setting.column.data}"] if setting.data != setting.column.data else []
+    return (*_parents(setting), *other, *_work(setting))
 
 
 def _parents(setting: Setting) -> Iterator[str]:
@@ -56,11 +57,6 @@ def _size(printed: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
 
 def _width(share: float) -> str:
     return WIDTHS.get(share, f"{share:g} of the width")
-
-
-def _data(setting: Setting) -> Iterator[str]:
-    if setting.data != setting.column.data:
-        yield f"{setting.data} in place of {setting.column.data}"
 
 
 def _work(setting: Setting) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -144,7 +144,8 @@ def network(name: str, scale: Scale, data: str) -> str:
     """
     spec = parse(name)
     if spec["architecture"] == "vgg" and scale.plan:
-        spec["plan"] = scaled(scale.plan, _relative_width(spec["plan"]))
+        relative = int(spec["plan"][2]) / int(PLANS["vgg11"][2])  # to the usual VGG11, in the width study
+        spec["plan"] = scaled(scale.plan, relative)
     elif spec["architecture"] == "vgg" and scale.width != 1:
         spec["plan"] = [item if item == POOL else max(4, round(item * scale.width)) for item in spec["plan"]]
     elif spec["architecture"] == "resnet" and scale.width != 1:
@@ -156,11 +157,6 @@ def network(name: str, scale: Scale, data: str) -> str:
     else:
         return name
     return json.dumps(spec)
-
-
-def _relative_width(plan: Sequence[int | str]) -> float:
-    """Width of a VGG11 of the width study relative to the usual one."""
-    return int(plan[2]) / int(PLANS["vgg11"][2])
 
 
 def data_set(name: str, scale: Scale) -> str:

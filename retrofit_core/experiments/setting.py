@@ -165,8 +165,12 @@ def every_setting(
         single = dataclasses.replace(table, columns=(column,))
         source = given.source if given else None
         cells = single.cells(dataclasses.replace(scale, always=data), most, source, parents)
-        known = tuple(_known(cell, bundle.results) for cell in cells)
-        return Setting(table, column, scale, data, given, known, meant)
+        known, results = [], bundle.results
+        for cell in cells:
+            units = (*cell.units, *([cell.relative_to] if cell.relative_to is not None else []))
+            start = next((results.get(unit.start.key()) for unit in units if isinstance(unit, FineTuning)), None)
+            known.append(CellResults(cell, tuple(results.get(unit.key()) for unit in units), start))
+        return Setting(table, column, scale, data, given, tuple(known), meant)
 
     for given in bundle.given:
         if (table.name, column.name) in given.columns:
@@ -174,12 +178,6 @@ def every_setting(
     # Also where the scale itself would take no other data set: what was measured is shown, with a badge.
     names = (scale.always,) if scale.always else (column.data, *NEAREST[column.data])
     yield from (setting(name, None) for name in names)
-
-
-def _known(cell: Cell, results: Mapping[str, Result]) -> CellResults:
-    units = (*cell.units, *([cell.relative_to] if cell.relative_to is not None else []))
-    start = next((results.get(unit.start.key()) for unit in units if isinstance(unit, FineTuning)), None)
-    return CellResults(cell, tuple(results.get(unit.key()) for unit in units), start)
 
 
 def _start(unit: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,7 +1,6 @@
 """Run one unit: train, fuse or fine-tune what is missing, measure the network, and write its result."""
 
 import dataclasses
-import math
 import os
 import platform
 import shutil
@@ -9,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,6 @@ from torch import Tensor, nn
 
 from .. import runs
 from ..data import Images, load
-from ..data import digest as digest_of_data
-from ..data.images import Read
 from ..data.sampling import balanced
 from ..data.splits import read_splits
 from ..fusion.importance.shared import sharing
@@ -30,7 +27,8 @@ from ..networks.architectures import parse
 from ..networks.checkpoints import load_model, save_model
 from ..networks.composites import COMPOSITES
 from ..runs import comparison, leaderboard
-from ..runs.identities import architecture_of
+from ..runs.finetunings import FinetuneConfig
+from ..runs.identities import architecture_of, data_digest, file_digest
 from ..runs.store import noted
 from ..system import device as devices
 from ..system import files
@@ -38,7 +36,7 @@ from ..system.device import on_device
 from ..system.extras import Missing, library_version
 from ..system.monitor import Monitor
 from ..training.evaluation import measured, scores
-from ..training.files import facts_of, settings_of, state_of, trained
+from ..training.files import finetuned, settings_of, state_of
 from ..training.parents import NOTE, read_training, train_parents
 from ..training.state import digest as digest_of_tensors
 from .clustering import clustering
@@ -83,7 +81,9 @@ def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: s
             try:
                 facts, times = _facts(unit, root, monitor, device)
             except ValueError as error:
-                if not _is_refusal(error, unit, root):
+                # A fusion is refused because of its inputs, so that it would be again, or for a missing file or package.
+                passing = isinstance(error, files.Locked | Missing) or None in inputs(unit, root).values()
+                if passing or not isinstance(unit, Fusion):
                     raise
                 facts = {"refusal": str(error)}
         metrics = facts.pop("metrics", {}) | {"all_seconds": time.perf_counter() - start} | times
@@ -99,12 +99,6 @@ def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: s
         )
         write_result(root, result)
         return result
-
-
-def _is_refusal(error: ValueError, unit: Unit, root: Path) -> bool:
-    """Whether a fusion was refused because of its inputs, so that it would be again, and not for a missing file or package."""
-    passing = isinstance(error, files.Locked | Missing)
-    return isinstance(unit, Fusion) and not passing and None not in inputs(unit, root).values()
 
 
 def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[str, Any], dict[str, float]]:
@@ -124,12 +118,10 @@ def finished(unit: Unit, root: str | Path, known: Mapping[str, Result] | None = 
     key = unit.key()
     candidates = [result for result in (read_result(root, key), (known or {}).get(key)) if result]
     now = inputs(unit, Path(root)) if candidates else {}
-    return next((result for result in candidates if not _contradicts(now, result)), None)
-
-
-def _contradicts(now: Mapping[str, str | None], result: Result) -> bool:
-    """Whether an input of a result has changed; inputs that are missing now do not count."""
-    return any(value and result.inputs.get(role, value) != value for role, value in now.items())
+    for result in candidates:  # inputs that are missing now do not count
+        if all(not value or result.inputs.get(role, value) == value for role, value in now.items()):
+            return result
+    return None
 
 
 def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
@@ -142,26 +134,22 @@ def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
         return {**of_members[0], **checkpoints}
     if isinstance(unit, LossLandscape):
         return {**inputs(unit.fusion, root), "landscape version": str(LANDSCAPE)}
-    data = {f"data {split}": _data_digest(unit.source.data_set, split) for split in ("train", "test")}
+    data = {f"data {split}": data_digest(unit.source.data_set, split) for split in ("train", "test")}
     checkpoints, splits = unit.source.files(root), unit.source.splits(root)
     if splits is not None:
-        data["splits"] = _digest(splits)
+        data["splits"] = file_digest(Path(splits))
     if isinstance(unit, Parent):
-        return {**data, "checkpoint": _digest(checkpoints[unit.index])}
+        return {**data, "checkpoint": file_digest(Path(checkpoints[unit.index]))}
     only = unit.only if isinstance(unit, Fusion) else None
     used = range(len(checkpoints)) if only is None else only
-    parents = {f"parent {index}": _digest(checkpoints[index]) for index in used}
+    parents = {f"parent {index}": file_digest(Path(checkpoints[index])) for index in used}
     if isinstance(unit, Fusion):
-        version = METHODS[unit.run.method].version_for(_architecture(unit.source))
+        training = unit.source.training
+        spec = None if training is None else parse(training.arch[0])
+        architecture = spec["architecture"] if spec else architecture_of(unit.source.models[0])
+        version = METHODS[unit.run.method].version_for(architecture)
         return {**data, **parents, "method version": str(version)}
     return {**data, **parents, "clustering version": str(CLUSTERING)}
-
-
-def _architecture(source: ParentSource) -> str | None:
-    """The name of parent 0's architecture; None if its checkpoint does not state it."""
-    if source.training is not None:
-        return parse(source.training.arch[0])["architecture"]
-    return architecture_of(source.models[0])
 
 
 def resumes(unit: Unit) -> bool:
@@ -174,7 +162,11 @@ def resumes(unit: Unit) -> bool:
 
 def title(unit: Unit) -> str:
     """A unit and its parents in a few words."""
-    return f"{_short_title(unit)} ({_parents_title(unit.source)})"
+    training, models = unit.source.training, unit.source.models
+    parents = ", ".join(Path(model).stem for model in models)
+    if training is not None:
+        parents = f"{training.data} {training.split}, {training.parts} parts, seed {training.seed}"
+    return f"{_short_title(unit)} ({parents})"
 
 
 def _short_title(unit: Unit) -> str:
@@ -193,22 +185,10 @@ def _short_title(unit: Unit) -> str:
     return f"fine-tuning of {_short_title(unit.start)}"
 
 
-def _parents_title(source: ParentSource) -> str:
-    """The parents' training, or the names of their files."""
-    training = source.training
-    if training is None:
-        return ", ".join(Path(model).stem for model in source.models)
-    return f"{training.data} {training.split}, {training.parts} parts, seed {training.seed}"
-
-
 def _fusion_title(run: runs.RunConfig) -> str:
     """Method, grouping, score, options and samples of a fusion."""
-    plain = runs.RunConfig(models=())
-    changed = [
-        f"{name}={getattr(run, name)}"
-        for name in ("fusion_from", "samples", "augment")
-        if getattr(run, name) != getattr(plain, name)
-    ]
+    usual = {"fusion_from": None, "samples": runs.RunConfig.samples, "augment": runs.RunConfig.augment}
+    changed = [f"{name}={getattr(run, name)}" for name, value in usual.items() if getattr(run, name) != value]
     return ", ".join([comparison.title(run), *changed])
 
 
@@ -274,10 +254,21 @@ def _is_there(parent: Parent, root: Path) -> bool:
 def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
     _provide_parents(unit, root, monitor, device)
     config = dataclasses.replace(unit.config(root), device=device)
-    record = _levels_of(unit, config, root) if resumes(unit) else None
-    networks = tuple(_digest(file) for file in config.models)
+    record = unit.folder(root) / LEVELS if resumes(unit) else None
+    if record is not None:
+        same = False
+        with suppress(ValueError):  # there are no levels, or they are damaged
+            same = not runs.difference(runs.read_identity(record), runs.identity(config))
+        if not same:  # of other parents, data or versions
+            shutil.rmtree(record, ignore_errors=True)
+    networks = tuple(file_digest(Path(file)) for file in config.models)
     with sharing(networks) as spared:
-        result = _recorded(config, root) or runs.execute(config, record, monitor)[0]
+        result = None
+        with suppress(ValueError):  # no readable record of the same run
+            folder = runs.record_folder(root, config)
+            if (folder / "config.json").exists() and runs.read_run(folder).state == "done":
+                result = FusionResult.load(folder)
+        result = result or runs.execute(config, record, monitor)[0]
     attempts = runs.read_status(record).get("spent", {}).get("attempts", 1) if record else 1
     if (spec := getattr(result.model, "spec", None)) and spec["architecture"] not in COMPOSITES:
         images = load(config.data, "train")
@@ -291,40 +282,19 @@ def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.
     return result.model, {name: seconds + getattr(spared, name, 0.0) for name, seconds in known.items()}
 
 
-def _levels_of(unit: Fusion, config: runs.RunConfig, root: Path) -> Path:
-    """The folder of a fusion's finished levels, without those of other parents, data or versions."""
-    folder = unit.folder(root) / LEVELS
-    with suppress(ValueError):  # there is none, or it is damaged
-        if not runs.difference(runs.read_identity(folder), runs.identity(config)):
-            return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    return folder
-
-
-def _recorded(config: runs.RunConfig, root: Path) -> FusionResult | None:
-    """The fusion in a finished record of the same run, if any; damaged records are ignored."""
-    with suppress(ValueError):
-        folder = runs.record_folder(root, config)
-        if (folder / "config.json").exists() and runs.read_run(folder).state == "done":
-            return FusionResult.load(folder)
-    return None
-
-
 def _tuned(unit: FineTuning, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
     network = _start(unit.start, root, monitor, device)
     start = time.perf_counter()
     images = load(unit.source.data_set, "train")
-    rows = torch.arange(len(images))
-    chosen = {"epochs": unit.epochs, "learning_rate": unit.learning_rate}
     training = unit.source.training
     augment = training.augment if training else "auto"
-    settings = settings_of("finetune", images, network.spec["architecture"], 1, chosen, augment)
-    facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": unit.seed, "from": unit.start.key()}, None)
-    run = {**settings, "seed": unit.seed, "device": str(devices.pick(device)), "monitor": monitor}
+    config = FinetuneConfig(epochs=unit.epochs, learning_rate=unit.learning_rate, augment=augment)
+    settings = settings_of("finetune", images, network.spec["architecture"], 1, config)
     # The name depends on the initial weights, so that no fine-tuning of other weights is taken over.
     file = unit.network(root)
     file = file.with_stem(f"{file.stem}-{digest_of_tensors(network.state_dict())}")
-    network = trained(file, network, images, rows, run, facts, resume=True)[0]
+    ways = {"size": None, "seed": unit.seed, "device": device, "resume": True, "monitor": monitor}
+    network = finetuned(file, network, images, settings, unit.start.key(), **ways)[0]
     return network, {"seconds": time.perf_counter() - start}
 
 
@@ -354,7 +324,7 @@ def _measured(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, devi
     if unit.test_images is not None and unit.test_images < len(test):
         rows = balanced(test.labels, unit.test_images)
     network = on_device(network, device)
-    logits = scores(network, _kept_on(devices.of(network), test), rows=rows, monitor=monitor)
+    logits = scores(network, test, rows=rows, monitor=monitor)
     labels = test.labels[rows]
     correct = logits.argmax(1) == labels
     metrics = measured(logits, labels, len(test.classes))
@@ -362,20 +332,6 @@ def _measured(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, devi
     metrics["operations"] = leaderboard.operations(network, test.inputs(rows[:1]).to(devices.of(network)))
     metrics["per_part"] = _per_part(unit.source, root, test, labels, correct)
     return {"metrics": metrics, "correct": packed(correct.numpy())}
-
-
-def _kept_on(device: torch.device, images: Images) -> Images:
-    """The images with their pixels on the device, where they stay for the next unit, if they are few enough."""
-    few = len(images) * math.prod(images.shape) <= devices.PIXEL_BYTES
-    if device.type == "cpu" or not few:
-        return images
-    return dataclasses.replace(images, read=_pixels_on(device, images.read, len(images)).__getitem__)
-
-
-@lru_cache(maxsize=1)
-def _pixels_on(device: torch.device, read: Read, count: int) -> Tensor:
-    """All pixels (N, C, H, W) uint8 on the device. `load` returns the same reader again while the files are the same."""
-    return read(torch.arange(count)).to(device)
 
 
 def _per_part(source: ParentSource, root: Path, test: Images, labels: Tensor, correct: Tensor) -> list[float | None]:
@@ -387,20 +343,6 @@ def _per_part(source: ParentSource, root: Path, test: Images, labels: Tensor, co
     parts = read_splits(splits, source.files(root), len(train))
     hits = [correct[torch.isin(labels, train.labels[part].unique())] for part in parts]
     return [100 * hit.double().mean().item() if len(hit) else None for hit in hits]
-
-
-def _digest(path: str) -> str | None:
-    try:
-        return files.digest(path)
-    except OSError:
-        return None
-
-
-def _data_digest(name: str, split: str) -> str | None:
-    try:
-        return digest_of_data(name, split)
-    except ValueError:
-        return None
 
 
 def machine(device: str = "auto") -> dict[str, Any]:

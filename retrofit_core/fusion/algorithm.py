@@ -28,6 +28,8 @@ from .search import Search
 from .task import Algorithm, Cost, Plan, Takes, Task, carry_out
 from .walk import Step, Walk
 
+Head = Literal["scores", "mean", "shares", "ensemble", "ensemble-shares"]
+
 
 def fuse(
     models: Sequence[nn.Module],
@@ -37,7 +39,7 @@ def fuse(
     fit: str | Fit = "ridge",
     importance: str | Importance | Callable[..., Any] = "uniform",
     target: nn.Module | None = None,
-    head: Literal["scores", "mean", "shares"] = "scores",
+    head: Head = "scores",
     scored: Literal["all", "head"] = "all",
     centre: bool = False,
     class_shares: Tensor | None = None,
@@ -58,7 +60,7 @@ def fuse(
         importance: a value such as Conductance(data, steps=50), a name in IMPORTANCE, or a function of your own.
         target: network of the fused architecture (widths); the closed form ignores its weights.
         head, scored, centre: see `Retrofit`.
-        class_shares: (n, classes) each parent's share of each class, for head="shares".
+        class_shares: (n, classes) each parent's share of each class, for a head by shares.
         boundaries, leaves: where levels end and which submodules are not cut, see `partition`; "auto" cuts after every
             layer for the ridge, at blocks for gradient fits. `cut_into_levels` aligns networks of unequal depth.
         logits: the output that holds the logits, if networks return a dict, a tuple or an object; default: the entry of
@@ -133,10 +135,11 @@ class Retrofit(Algorithm):
 
     grouping: Grouper | Callable[..., Grouping] = field(default_factory=KMeans)
     fit: Fit = field(default_factory=Ridge)
-    head: Literal["scores", "mean", "shares"] = setting(
+    head: Head = setting(
         "scores",
-        "how to average the parents' class scores: by importance (scores, as in Algorithm 1), equally (mean), or by "
-        "each parent's share of the class's training samples (shares)",
+        "what the fused network should say: the mean of the parents' class scores by importance (scores, as in Algorithm "
+        "1), equally (mean), or by each parent's share of the class's training samples (shares); or what their ensemble "
+        "says, by importance (ensemble) or by these shares (ensemble-shares)",
         title="Targets of the classes",
     )
     scored: Literal["all", "head"] = setting(
@@ -166,7 +169,11 @@ class Retrofit(Algorithm):
     @property
     def needs_shares(self) -> bool:
         """Whether it needs each parent's share of each class."""
-        return self.head == "shares"
+        return self.head in ("shares", "ensemble-shares")
+
+    @property
+    def _ensembles(self) -> bool:
+        return self.head.startswith("ensemble")
 
     def plan(self, task: Task) -> FusionPlan:
         """Cut parents and fused network into levels and check that they can be fused; see `Algorithm`."""
@@ -199,19 +206,22 @@ class Retrofit(Algorithm):
         check_parents_data(task)
         check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
         say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
+        if self._ensembles:
+            shape = output_shape(task.parents[0], task.inputs, "parent 0")
+            check_class_scores(shape, f"head={self.head!r}", "Use head='scores'.", ("head", "scores"))
         widths = tuple(levels.widths(index) for index in range(len(levels.fused)))
         # The estimate adds scores, groupings and fits.
         return FusionPlan(task, Cost(passes, groups=widths), levels=levels)
 
     def _check_shares(self, task: Task, levels: Levels) -> None:
         expected = (len(levels.parents), levels.fused[-1].width)
-        if self.head != "shares" and task.class_shares is not None:
+        if not self.needs_shares and task.class_shares is not None:
             raise ValueError(
                 f"class_shares have no effect with head={self.head!r}. Use head='shares', or leave them out."
             )
-        if self.head == "shares" and (task.class_shares is None or tuple(task.class_shares.shape) != expected):
+        if self.needs_shares and (task.class_shares is None or tuple(task.class_shares.shape) != expected):
             raise ValueError(
-                f"head='shares' needs class_shares of shape {expected}: each parent's share of each class."
+                f"head={self.head!r} needs class_shares of shape {expected}: each parent's share of each class."
             )
 
     @torch.no_grad()
@@ -231,7 +241,7 @@ class Retrofit(Algorithm):
                 continue
             step.carry()
             s = self.weights_of(step.parents, [parent[step.index] for parent in scores], task)  # line 3
-            step.finish(self._level(step, search, s))
+            step.finish(self._level(self.voted(step, s), search, s))
         for level in levels.fused:
             level.put_back()
         reset_statistics(levels.model, walk.inputs, keep_function=True, batch=walk.batch)
@@ -250,6 +260,10 @@ class Retrofit(Algorithm):
         step.emit("fit")
         fitted = self.fit.fit(step, sums, solution, groups, s)  # lines 5-9: targets T = z A, weights of the level
         return level_report(step.level, step.widths, sums, s, groups, fitted)
+
+    def voted(self, step: Step, s: Tensor) -> Step:
+        """The step, whose targets are the ensemble's answers if that is asked for and the level is the last one."""
+        return replace(step, votes=s) if self._ensembles and step.level.head else step
 
     def _weighing(self, s: Tensor) -> Tensor:
         """(width,) a parent's scores at a level as weights of its neurons."""
@@ -280,7 +294,7 @@ class Retrofit(Algorithm):
         mean = torch.cat(list(parents)).mean()
         for k, (weight, s, level) in enumerate(zip(weights, parents, levels, strict=True)):
             for places in (classes.to(s.device) for classes in level.classes):
-                if self.head == "scores":
+                if self.head in ("scores", "ensemble"):
                     weight[places] = s[places]
                 elif task.class_shares is not None and len(places) == task.class_shares.shape[1]:
                     weight[places] = task.class_shares[k].to(s)[:, None].expand(places.shape)

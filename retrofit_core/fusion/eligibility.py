@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from ..networks.copies import evaluating
 from ..networks.levels.weights import refuse_computed_weights
 from ..networks.outputs import logits_in
-from ..networks.training_flags import evaluating
 from ..system.device import rows_per_batch
 from ..system.refusals import Refusal
 from ..system.registry import first_line

@@ -9,6 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+#: Of the parents' softmax in the ensemble's answer, as in distillation; measured, docs/findings_beyond.md.
+TEMPERATURE = 2.0
+
 
 @dataclass(frozen=True, eq=False)
 class Targets:
@@ -18,6 +21,22 @@ class Targets:
     """(m, d): weight of each parent neuron in each target"""
     totals: Tensor
     """(d,) S_k: total score of the neurons that target k represents, whether or not they have weight in it"""
+
+
+def of_ensemble(logits: Tensor, votes: Tensor, temperature: float = TEMPERATURE) -> Tensor:
+    """(N, classes) the ensemble's logits: T log of the weighted mean of the parents' softmax at a temperature T.
+
+    At high temperatures they are the weighted mean of the parents' logits, at low ones the maximum of their log-probabilities.
+    A softmax ignores the mean over classes; here it is that of all parents' logits, which a level can fit.
+
+    Args:
+        logits: (N, n, classes) of n parents.
+        votes: (n, classes) weights; only ratios within a class matter, and zeros alone count as equal.
+    """
+    votes = votes.double() + 1e-300
+    answers = (logits / temperature).log_softmax(2) + (votes / votes.sum(0)).log().to(logits)
+    said = temperature * answers.logsumexp(1)
+    return said + (logits.mean((1, 2)) - said.mean(1))[:, None]
 
 
 def adds_in_order(tensor: Tensor) -> bool:

@@ -29,6 +29,7 @@ from .joint_spaces import Levels
 from .moments import Moments, MomentSums, Rows, dual_is_cheaper
 from .moments.layersums import LayerSums
 from .results import LevelReport
+from .targets import of_ensemble
 
 #: Maximum samples per forward pass: large enough for full-speed convolutions and long sums.
 BATCH = 400
@@ -84,10 +85,6 @@ class Walk:
             if index + 1 < len(self.fused):
                 self._advance(index)
 
-    def boundary(self, index: int) -> Boundary:
-        """The fused network's boundary tensors before level `index`, (B, ...) each, for the first batch."""
-        return self._at(self.kept[0], len(self.networks) - 1, index)
-
     def batches(self, index: int, *, layers: bool = False) -> Iterator[tuple[Boundary, list[Tensor]]]:
         """For each batch: the fused network's boundary before level `index`, and the parents' outputs of it, (B, ...) each.
 
@@ -98,16 +95,14 @@ class Walk:
         keep = self._fits(index) and not layers and not tail
         for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
             with self.stopwatch.phase("forward"):
-                before = [self._of_layers(batch, k, index) for k in range(len(self.parents))] if layers else []
-                if tail:
-                    outputs = [self._of_layers(batch, k, index) for k in range(len(self.parents))]
-                else:
+                outputs = [self._of_layers(batch, k, index) for k in range(len(self.parents))] if layers or tail else []
+                if not tail:
                     ends = [self._at(batch, k, index + 1) for k in range(len(self.parents))]
-                    outputs = [levels[index].of(z) for levels, z in zip(self.parents, ends, strict=True)]
+                    outputs = [levels[index].of(z) for levels, z in zip(self.parents, ends, strict=True)] + outputs
                     if keep:
                         batch[:-1] = [(index + 1, z) for z in ends]
                 h = self._at(batch, len(self.networks) - 1, index)
-            yield h, outputs + before
+            yield h, outputs
 
     def ahead(self, index: int, later: Sequence[int]) -> Iterator[tuple[int, list[Boundary]]]:
         """For each batch and each of some levels from `index` on: its number, and the parents' boundary tensors, (B, ...) each,
@@ -175,6 +170,8 @@ class Step:
 
     walk: Walk
     index: int
+    votes: Tensor | None = None
+    """(m,) weights of the parents' classes, if the ensemble's answer takes the place of each parent's"""
 
     @property
     def level(self) -> Level:
@@ -194,7 +191,7 @@ class Step:
     @property
     def widths(self) -> tuple[int, ...]:
         """Neurons of each parent; m in total."""
-        return tuple(level.width for level in self.parents)
+        return self.walk.levels.widths(self.index)
 
     @property
     def device(self) -> torch.device:
@@ -204,7 +201,7 @@ class Step:
     @property
     def boundary(self) -> Boundary:
         """The fused network's boundary tensors before the level, (B, ...) each, for the first batch."""
-        return self.walk.boundary(self.index)
+        return self.walk._at(self.walk.kept[0], len(self.walk.networks) - 1, self.index)
 
     @cached_property
     def generator(self) -> torch.Generator:
@@ -340,8 +337,8 @@ class Step:
         *,
         at: int | None = None,
     ) -> Tensor:
-        """z: rows of the parents' outputs (N, m), the fused network's stream, and the parents' layers, concatenated and
-        converted in one pass over memory.
+        """z: rows of the parents' outputs (N, m), or of the ensemble's in the place of each, the fused network's stream, and the
+        parents' layers, concatenated and converted in one pass over memory.
 
         Args:
             at: the level of the outputs; default: the step's own.
@@ -356,6 +353,9 @@ class Step:
         z = torch.empty(count, sum(sizes), dtype=dtype or views[0].dtype, device=views[0].device)
         for part, view in zip(z.split(sizes, 1), views, strict=True):
             part.view(view.shape).copy_(view)
+        if self.votes is not None:
+            logits = z[:, : len(self.votes)].unflatten(1, (n, -1))
+            logits.copy_(of_ensemble(logits, self.votes.view(n, -1))[:, None].expand_as(logits))
         return z
 
 

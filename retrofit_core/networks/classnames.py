@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .copies import evaluating
 from .outputs import logits_in
-from .training_flags import evaluating
 
 LISTED = 30  # names listed in an error
 

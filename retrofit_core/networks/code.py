@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from ..system.refusals import Refusal
+from .copies import evaluating
 from .hooks import hook_names
 from .outputs import logits_in
 from .statedicts import tensors_in
-from .training_flags import evaluating
 
 #: Settings that change nothing in evaluation mode, or that tensors show.
 OF_TRAINING = {"p", "dropout", "inplace", "momentum", "affine", "elementwise_affine", "bias", "padding_idx"}
@@ -125,12 +125,9 @@ def _difference(first: nn.Module, other: nn.Module) -> tuple[str, str] | None:
         if name in WIDTHS or (name in OF_WIDTHS and not same_widths):
             continue
         if one.get(name) != two.get(name):
-            return f"{name}={_shown(one.get(name))}", f"{name}={_shown(two.get(name))}"
+            here, there = (getattr(value, "__name__", None) or repr(value) for value in (one.get(name), two.get(name)))
+            return f"{name}={here}", f"{name}={there}"
     return None
-
-
-def _shown(value: object) -> str:
-    return getattr(value, "__name__", None) or repr(value)
 
 
 def _other_hooks(first: nn.Module, other: nn.Module, name: str) -> str:

@@ -1,7 +1,8 @@
-"""Copies of networks that cannot reach the networks: whatever is run, traced or written there, the networks stay as they are."""
+"""Networks stay as they are: copies that cannot reach them, whatever is run or written there; and temporary evaluation mode."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -77,3 +78,16 @@ def _culprit(network: nn.Module, error: Exception) -> tuple[str, str]:
                 where = f"{path}.{attribute}" if path else attribute
                 return f"its attribute {where!r} of {type(value).__name__}: ", first_line(reason)
     return "", first_line(error)
+
+
+@contextmanager
+def evaluating(*models: nn.Module) -> Iterator[None]:
+    """Put models into evaluation mode; restores every submodule's training flag."""
+    flags = [(module, module.training) for model in models for module in model.modules()]
+    try:
+        for module, _ in flags:
+            module.training = False
+        yield
+    finally:
+        for module, training in flags:
+            module.training = training

@@ -1,12 +1,13 @@
 """Forward hooks of a network: which change what it computes, which write into the network, and which only look."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from .copies import sharing_parameters
 from .wrappers import Wrapper, class_name
@@ -111,25 +112,17 @@ def _watching(hook: Hook, function: Callable[..., Any], model: nn.Module) -> Cal
 
     def watching(module: nn.Module, *arguments: Any) -> Any:
         seen = arguments if hook.place[1] == BEFORE else arguments[-1]
-        before, held = _leaves(seen), _held(model)
+        before, held = tree_leaves(seen), _held(model)
         versions = [_version(leaf) for leaf in before]
         result = function(module, *arguments)
-        after = before if result is None else _leaves(result)
+        after = before if result is None else tree_leaves(result)
         same = len(after) == len(before) and all(map(lambda one, other: one is other, after, before))
-        unchanged = [_version(leaf) for leaf in _leaves(seen)] == versions
+        unchanged = [_version(leaf) for leaf in tree_leaves(seen)] == versions
         hook.changes |= not (same and unchanged)
         hook.writes |= _held(model) != held
         return result
 
     return watching
-
-
-def _leaves(value: Any) -> list[Any]:
-    """The entries of nested tuples, lists and dicts."""
-    if isinstance(value, (tuple, list, Mapping)):
-        entries = value.values() if isinstance(value, Mapping) else value
-        return [leaf for entry in entries for leaf in _leaves(entry)]
-    return [value]
 
 
 def _version(leaf: Any) -> tuple[int, int]:
@@ -139,10 +132,4 @@ def _version(leaf: Any) -> tuple[int, int]:
 
 def _held(model: nn.Module) -> list[Any]:
     """What the modules of a network hold in attributes, lists and dicts."""
-    return [_identified(vars(module)) for _, module in _modules(model)]
-
-
-def _identified(value: Any) -> Any:
-    if isinstance(value, dict):
-        return [(key, _identified(entry)) for key, entry in value.items()]
-    return [_identified(entry) for entry in value] if isinstance(value, (list, tuple)) else _version(value)
+    return [_version(leaf) for _, module in _modules(model) for leaf in tree_leaves(vars(module))]

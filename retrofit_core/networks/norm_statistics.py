@@ -6,7 +6,6 @@ and keeps its function, so that fine-tuning, which normalises by batch statistic
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, TypeGuard
 
 import torch
@@ -14,10 +13,10 @@ from torch import Tensor, fx, nn
 
 from ..system import device as devices
 from ..system.monitor import Monitor
-from .levels.kinds import BatchNorm
+from .copies import evaluating
+from .levels.kinds import BatchNorm, held
 from .levels.tracing import Interpreter, trace
 from .levels.weights import repeated
-from .training_flags import evaluating
 
 #: Batch size.
 BATCH = 100
@@ -74,8 +73,12 @@ def reset_statistics(
     norms = [module for module in model.modules() if _has_statistics(module)]
     sums: dict[BatchNorm, Sums] = {}
     shared = repeated(norms)  # a shared scale and shift cannot compensate for different statistics
+
+    def add(norm: BatchNorm, arguments: tuple[Tensor, ...], keywords: dict[str, Tensor]) -> None:
+        sums[norm] = channel_sums([arguments[0] if arguments else keywords["input"]], norm, sums.get(norm))
+
     hooks = [
-        norm.register_forward_pre_hook(partial(_add_up, sums), with_kwargs=True)
+        norm.register_forward_pre_hook(add, with_kwargs=True)
         for norm in norms
         if norm.affine and not {id(norm.weight), id(norm.bias)} & shared
     ]
@@ -110,13 +113,6 @@ def _write(norm: BatchNorm, mean: Tensor, variance: Tensor, keep_function: bool)
         norm.weight.copy_(slope * (variance + norm.eps).sqrt())
     norm.running_mean.copy_(mean)
     norm.running_var.copy_(variance)
-
-
-def _add_up(
-    sums: dict[BatchNorm, Sums], norm: BatchNorm, arguments: tuple[Tensor, ...], keywords: dict[str, Tensor]
-) -> None:
-    inputs = arguments[0] if arguments else keywords["input"]
-    sums[norm] = channel_sums([inputs], norm, sums.get(norm))
 
 
 def channel_sums(tensors: Iterable[Tensor], layer: nn.Module, before: Sums | None = None) -> Sums:
@@ -166,7 +162,7 @@ def stepwise(
     device = devices.of(model)
     with evaluating(model):
         traced = trace(model, leaves, inputs[:1].to(device))
-        interpreter, nodes = Interpreter(traced.graph, traced.modules), list(traced.graph.nodes)
+        interpreter, nodes = Interpreter(traced.graph), list(traced.graph.nodes)
         calls = [node.target for node in nodes if node.op == "call_module"]
         first = next(node for node in nodes if node.op == "placeholder")
         values: list[dict[fx.Node, Any]] = [{first: x.to(device)} for x in inputs.split(batch)]
@@ -178,7 +174,7 @@ def stepwise(
             if node.op == "call_module" and calls.count(node.target) == 1:
                 visit(
                     str(node.target),
-                    traced.modules[node.target],
+                    held(node),
                     [tensors[node.all_input_nodes[0]] for tensors in values],
                 )
             for tensors in values:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ..system.notices import Notice
 from ..system.refusals import Cure, Refusal
 from ..system.registry import first_line
-from .training_flags import evaluating
+from .copies import evaluating
 from .wrappers import Wrapper, class_name, wrapper_of
 
 #: The key or field that is taken by default.

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..system.labels import why_no_labels
 from ..system.registry import first_line
-from .training_flags import evaluating
+from .copies import evaluating
 from .wrappers import Wrapper, class_name, wrapper_of
 
 #: A network's inputs: a tensor (B, ...), or several by keyword or position.

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from .attention import attentions
 from .levels import Carried, Heads, Level, Parts, Space, Written, compose, is_branched, rows
-from .levels.forms import Lookup, Opaque, Tied
-from .levels.opening import rows_of
+from .levels.forms import Opaque
+from .levels.plain import rows_of
 from .levels.tracing import Trace
 from .symmetry import IN_PLACE, Group, NeuronTrace
 
@@ -51,13 +51,14 @@ def with_spaces(
     parts: dict[int, Parts] = {}
     try:
         traced = NeuronTrace.of(trace, {} if known is None else known)
-        groups, seen = traced.groups, [_places(traced, level) for level in levels]
+        seen = [_places(traced, level, trace.model) for level in levels]
         if closed and any(level.form.parts and not level.form.channelwise for level in levels):
-            classes = {number for number, group in enumerate(groups) if group.fixed}
-            levels, parts = _with_parts(levels, [_places_made(level, groups, trace.model) for level in levels], classes)
+            classes = {number for number, group in enumerate(traced.groups) if group.fixed}
+            levels, parts = _with_parts(levels, list(map(_movable, seen)), classes)
             if not all(level.form.closed for level in levels):
                 return _apart(levels)
-            groups = traced.within()
+            traced = traced.within()
+            seen = [_places(traced, level, trace.model) for level in levels]
     except Exception as error:  # whatever a rule raises on unknown operations
         if branched and isinstance(error, ValueError):
             raise ValueError(f"{network}: {error}") from error
@@ -68,12 +69,13 @@ def with_spaces(
             _not_affine(level, _reason(error)) if no else level for level, no in zip(levels, unknown, strict=True)
         ]
         return _not_followed(levels, trace.example, network, error)
+    groups, makes = traced.groups, list(map(_movable, seen))
     try:
-        makes = [
-            _places_made(level, groups, trace.model) if level.form.closed else _movable(seen[index])
-            for index, level in enumerate(levels)
-        ]
-        found = attentions(levels, _makers(groups, makes), trace.example) if closed else []
+        makers = {
+            group: {index: places[number] for index, places in enumerate(makes) if number in places}
+            for number, group in enumerate(groups)
+        }
+        found = attentions(levels, makers, trace.example) if closed else []
     except ValueError as error:
         raise ValueError(f"{network}: {error}") from error
     heads = {level: attention for attention in found for level in attention.levels}
@@ -91,9 +93,17 @@ def with_spaces(
             unknown = _unfollowed(levels, index, seen[index], trace.example, network)
             writing.append(replace(level, writes=unknown))
             continue
-        if not _followed(level, places) and (fixed := _in_place(seen[index])) is not None:
-            places = {**places, IN_PLACE: fixed}  # heads, pixels: fixed in every network
-        if why := _why_not_grouped(level, places, in_parts=index in parts):
+        if not _followed(level, places):
+            places = seen[index] or {}  # with those in place (heads, pixels): fixed in every network
+        why = ""
+        if not _followed(level, places):
+            why = (
+                "cannot change places (it mixes positions, or makes one number for each), so those of several networks cannot "
+                "be grouped"
+            )
+        elif index in parts and len(places) > 1:
+            why = f"lie in parts of a grouped convolution and belong to {len(places)} kinds that cannot be exchanged"
+        if why:
             raise ValueError(f"{network}: the neurons of level {level.name!r} {why}. {INSTEAD}")
         writing.append(replace(level, writes=_written(index, places, groups, spaces, parts.get(index))))
     writing = [
@@ -106,18 +116,6 @@ def with_spaces(
 def _movable(places: Mapping[int, Tensor] | None) -> dict[int, Tensor]:
     """The places of a level's neurons without `IN_PLACE`, which is not a group."""
     return {number: positions for number, positions in (places or {}).items() if number != IN_PLACE}
-
-
-def _makers(groups: Sequence[Group], makes: Sequence[Mapping[int, Tensor]]) -> dict[Group, dict[int, Tensor]]:
-    """For each group, the levels that make it, with the places of its neurons.
-
-    Args:
-        makes: for each level, group number -> places.
-    """
-    return {
-        group: {index: places[number] for index, places in enumerate(makes) if number in places}
-        for number, group in enumerate(groups)
-    }
 
 
 def _written(
@@ -171,13 +169,21 @@ def stream(levels: Sequence[Level], index: int) -> list[int]:
     return [number for number, level in enumerate(levels) if level.plain and level.writes[0].space is space]
 
 
-def _places(neurons: NeuronTrace, level: Level) -> dict[int, Tensor] | None:
-    """The places of each group's neurons in a level's output, see `NeuronTrace.places`."""
-    if level.output.node not in neurons.tensors and level.form.layers:  # a part of an attention: see its weight
-        name, start = rows_of(neurons.trace.model, level.form.paths[0], level.form.layers[0].weight)
-        return neurons.places_made(name, start, level.width)
+def _places(neurons: NeuronTrace, level: Level, model: nn.Module) -> dict[int, Tensor] | None:
+    """The places of each group's neurons in a level's output, see `NeuronTrace.places`.
+
+    Args:
+        neurons: of this network, or of another one that differs in weights alone.
+    """
+    form, makers = level.form, {name for name, _ in neurons.rules.axes}
+    rows = [rows_of(model, path, layer.weight) for path, layer in zip(form.paths, form.layers, strict=True)]
+    if level.output.node not in neurons.tensors and rows:  # a part of an attention: see its weight
+        return neurons.places_made(*rows[0], level.width)
     # With several frames, the traced channel axis is 1, not 2.
-    return neurons.places(level.output.node, min(level.axis, 1))
+    places = neurons.places(level.output.node, min(level.axis, 1))
+    if places and any(name not in makers for name, _ in rows):  # a layer mixes positions, and makes no neurons
+        return {number: positions for number, positions in places.items() if number == IN_PLACE}
+    return places
 
 
 def _telling(levels: Sequence[Level], *, streams: bool = True) -> list[Level]:
@@ -259,31 +265,9 @@ def _exchanged(levels: Sequence[Level], index: int, example: Tensor) -> bool:
     return True
 
 
-def _in_place(seen: Mapping[int, Tensor] | None) -> Tensor | None:
-    """(neurons, 1) neurons of a level that are fixed whatever the weights; None if there are none."""
-    return None if seen is None else seen.get(IN_PLACE)
-
-
 def _followed(level: Level, places: Mapping[int, Tensor]) -> bool:
     """Whether every neuron of a level has a place."""
     return sum(positions.numel() for positions in places.values()) == level.width
-
-
-def _why_not_grouped(level: Level, places: Mapping[int, Tensor], *, in_parts: bool) -> str:
-    """Why a level's neurons cannot be grouped with those of other networks; empty if they can.
-
-    Args:
-        places: group -> places of its neurons.
-        in_parts: whether they belong to parts of a grouped convolution.
-    """
-    if not _followed(level, places):
-        return (
-            "cannot change places (it mixes positions, or makes one number for each), so those of several networks cannot "
-            "be grouped"
-        )
-    if in_parts and len(places) > 1:
-        return f"lie in parts of a grouped convolution and belong to {len(places)} kinds that cannot be exchanged"
-    return ""
 
 
 def _with_parts(
@@ -292,7 +276,7 @@ def _with_parts(
     """Mark levels whose grouped convolutions cannot be fitted as not affine, and find the parts of the others, by level.
 
     Args:
-        makes: `_places_made` of each level, where groups hold whole parts of grouped convolutions.
+        makes: `_movable` places of each level, where groups hold whole parts of grouped convolutions.
         classes: numbers of the groups of classes.
     """
     levels, numbers = list(levels), set[int]()
@@ -317,36 +301,6 @@ def _with_parts(
             numbers |= set(places)
     alike = {number: [index for index, places in enumerate(makes) if set(places) == {number}] for number in numbers}
     return levels, {index: Parts(same[0], makes[index][number]) for number, same in alike.items() for index in same}
-
-
-def _places_made(level: Level, groups: Sequence[Group], model: nn.Module) -> dict[int, Tensor]:
-    """Group number -> (neurons, copies) positions in a level's output, for the groups that it makes."""
-    made_places: dict[int, Tensor] = {}
-    form = level.form
-    rows = [rows_of(model, path, layer.weight) for path, layer in zip(form.paths, form.layers, strict=True)]
-    axes = [int(isinstance(form, Lookup)) or _neuron_axis(level, layer) for layer in form.layers]
-    for number, group in enumerate(groups):
-        for part in group.parts:
-            if part.kind in ("out", "vector") or isinstance(form, Tied):
-                for positions in (
-                    part.index - start
-                    for (name, start), axis in zip(rows, axes, strict=True)
-                    if (name, axis) == (part.name, part.axis)
-                ):
-                    inside = (positions >= 0) & (positions < level.width)
-                    if inside.any():
-                        made_places[number] = positions[inside].view(len(positions), -1)
-    return made_places
-
-
-def _neuron_axis(level: Level, layer: nn.Module) -> int:
-    """The axis of a weight in the model along which a layer, or the one that it replaces, makes neurons."""
-    for fold in level.folds:
-        if fold.layer is layer:
-            if fold.axis:
-                return fold.axis
-            layer = fold.modules[0]
-    return 0
 
 
 def _carried(

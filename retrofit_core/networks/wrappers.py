@@ -151,7 +151,9 @@ def _uncompiled(module: nn.Module, known: dict[int, nn.Module]) -> nn.Module:
         module.__dict__.pop("_compiled_call_impl", None)
         if hasattr(forward_of_instance, ORIGINAL):
             del module.__dict__["forward"]
-    return Uncompiled(module) if _is_compiled(type(module)) else module
+    forward = type(module).forward
+    is_compiled = hasattr(forward, ORIGINAL) and not hasattr(forward, "_torchdynamo_disable")
+    return Uncompiled(module) if is_compiled else module
 
 
 def _inside(module: nn.Module) -> nn.Module | None:
@@ -160,10 +162,6 @@ def _inside(module: nn.Module) -> nn.Module | None:
         return module.module
     inside = module._modules.get("_orig_mod")
     return inside if type(module).__name__ == "OptimizedModule" else None
-
-
-def _is_compiled(cls: type[nn.Module]) -> bool:
-    return hasattr(cls.forward, ORIGINAL) and not hasattr(cls.forward, "_torchdynamo_disable")
 
 
 def refuse_archived(model: nn.Module, network: str) -> None:

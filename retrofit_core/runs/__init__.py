@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from .config import RunConfig
     from .execute import analyse_record, checkpoint_metadata, execute, measure
     from .identities import Identity, difference, identity, of_network
-    from .inputs import check_fitting, class_shares, fusion_rows, read_inputs
-    from .options import check_choices, method_keywords
+    from .inputs import check_choices, check_fitting, class_shares, fusion_rows, method_keywords, read_inputs
     from .record import Run, create, list_runs, read_config, read_identity, read_run, read_status, record_folder
     from .store import state_of
 
@@ -45,7 +44,7 @@ __all__ = [
     "state_of",
 ]
 #: Imported on first access, so that the app can read `store` without importing torch.
-_HOMES = ("config", "execute", "identities", "inputs", "options", "record", "store")
+_HOMES = ("config", "execute", "identities", "inputs", "record", "store")
 
 
 def __getattr__(name: str) -> Any:

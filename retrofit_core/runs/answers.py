@@ -68,14 +68,9 @@ def metric_difference(
         ours, best: (runs, 1 + resamples) of each: the metric of all samples, then of resampled ones, the same for both; NaN
             where it is not defined.
     """
-    if len(ours) == len(best) or 1 in (len(ours), len(best)):
-        ahead = ours - best
-        of_runs = [ahead[:, 0]]
-    else:
-        ahead = ours.mean(0, keepdims=True) - best.mean(0)
-        of_runs = [ours[:, 0], best[:, 0]]
+    ahead = ours - best
     means = ahead.mean(0)
-    return float(means[0]), _over_runs(means[1:], of_runs, np.random.default_rng(seed))
+    return float(means[0]), _over_runs(means[1:], [ahead[:, 0]], np.random.default_rng(seed))
 
 
 def _over_runs(

@@ -22,9 +22,8 @@ from . import Identity, RunConfig, execute, of_network, read_identity, read_inpu
 from .config import title_of
 from .execute import Measurements
 from .identities import first_alike
-from .inputs import read_images
+from .inputs import check_choices, read_images
 from .leaderboard import Entrant, Leaderboard, Made, Measure, choice_of, chosen_methods, rank
-from .options import check_choices
 
 #: Settings that, like options, go only to methods that have them.
 STYLE = ("memory", "base")
@@ -102,7 +101,11 @@ def compare_runs(
         Cancelled: on request; finished records stay.
     """
     monitor = monitor or Monitor()
-    _check_same(configs)
+    if not configs:
+        raise ValueError("nothing to compare: name at least one method.")
+    for name in SAME:
+        if len({str(getattr(config, name)) for config in configs}) > 1:
+            raise ValueError(f"a comparison needs the same {name} in all runs.")
     test, rows, parents = _inputs(configs[0], images)
     finished, measurements, facts = _finished(also), Measurements(), _compared(configs)
 
@@ -123,7 +126,10 @@ def compare_runs(
             )
             row["key"] = folder.name if folder else config.key()
             measurements.fused = None
-            result = _result(config, folder, measurements, monitor)
+            if folder and (folder / "config.json").exists() and read_run(folder).state == "done":
+                result = FusionResult.load(folder)
+            else:
+                result, _ = execute(config, folder, monitor, measurements)
             outputs = measurements.fused  # if this run measured them
             outputs = None if outputs is None else outputs[rows]
             return Made(result.model, result.seconds, outputs, choice_of(result))
@@ -156,15 +162,6 @@ def title(config: RunConfig) -> str:
     return title_of(config.method, _taken(config), config.options)
 
 
-def _check_same(configs: Sequence[RunConfig]) -> None:
-    """Refuse runs of different parents, data or devices."""
-    if not configs:
-        raise ValueError("nothing to compare: name at least one method.")
-    for name in SAME:
-        if len({str(getattr(config, name)) for config in configs}) > 1:
-            raise ValueError(f"a comparison needs the same {name} in all runs.")
-
-
 def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list[nn.Module]]:
     test = read_images(config, "test")
     if images is not None and not 1 <= images <= len(test):
@@ -191,10 +188,3 @@ def _finished(also: Iterable[str | Path]) -> list[tuple[Path, Identity]]:
 
 def _taken(config: RunConfig) -> str | None:
     return config.importance if METHODS[config.method].takes.importance else None
-
-
-def _result(config: RunConfig, folder: Path | None, measurements: Measurements, monitor: Monitor) -> FusionResult:
-    """The result of a finished record of the same work, or of a new run."""
-    if folder is not None and (folder / "config.json").exists() and read_run(folder).state == "done":
-        return FusionResult.load(folder)
-    return execute(config, folder, monitor, measurements)[0]

@@ -16,14 +16,12 @@ from ..methods import METHODS
 from ..networks import user_code
 from ..system.device import MEMORY, on_device
 from ..system.monitor import Cancelled, Monitor
-from ..system.registry import find
 from ..system.runtime import Runtime
 from ..training.evaluation import evaluate, evaluate_parents, measured, scores
 from .config import RunConfig
 from .finished import check_unchanged, recorded_config
-from .inputs import Inputs, read_images, read_inputs, train_missing
-from .options import check_choices
-from .record import read_run, seal_analysis
+from .inputs import Inputs, check_choices, read_images, read_inputs, train_missing
+from .record import create, read_run, seal_analysis
 from .recorder import recording
 from .store import noted
 
@@ -44,7 +42,7 @@ def execute(
     monitor: Monitor | None = None,
     measurements: Measurements | None = None,
 ) -> tuple[FusionResult, dict[str, Any]]:
-    """Run a config; with a folder, write its record and resume an interrupted run of the same config.
+    """Run a config; with a folder, write its record, resume an interrupted run of the same config, or read a finished one.
 
     Trains missing parents first if their folder has a training.json.
 
@@ -65,6 +63,13 @@ def execute(
         user_code.allow(arch)
     if folder is None or not (Path(folder) / "config.json").exists():
         check_choices(config)  # before creating a record
+    else:
+        run = None
+        with suppress(ValueError):  # a damaged record is written again
+            run = read_run(folder)
+        if run is not None and run.state == "done":
+            create(run.folder, config)  # which refuses other work
+            return FusionResult.load(folder), run.metrics
     with recording(Path(folder), config, monitor) if folder is not None else nullcontext() as recorder:
         watcher = recorder.monitor if recorder else (monitor or Monitor())
         check_choices(config)
@@ -75,7 +80,7 @@ def execute(
             check_images(test, monitor=watcher)  # refuse damaged images before the fusion
         if recorder:
             recorder.inputs_are_read()
-        method = find(METHODS, config.method, "method")
+        method = METHODS[config.method]
         keywords = inputs.keywords(config) | {"monitor": watcher, "journal": recorder}
         result = method(inputs.models, inputs.fusion, **keywords)
         result = recorder.whole(result) if recorder else result

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -25,12 +25,11 @@ from ..networks.checkpoints import load_model
 from ..system import files
 from ..system.device import on_device
 from ..system.monitor import Event, Monitor
-from ..system.settings import AT_LEAST_ONE, SEED, Range, Value, setting, settings_of
+from ..system.settings import AT_LEAST_ONE, SEED, Range, Value, setting
 from ..system.texts import option_words
 from ..training.evaluation import check_suits, evaluate, evaluate_parents
-from ..training.files import check_data, check_unfinished, finetuned
-from ..training.files import settings_of as arguments_of
-from ..training.loop import check_settings, held_out_of
+from ..training.files import check_data, check_unfinished, finetuned, settings_of
+from ..training.loop import held_out_of
 from ..training.recipes import AUTO, RECIPES, augmentation
 from .execute import test_images
 from .finished import Finished, read_finished
@@ -88,7 +87,7 @@ class FinetuneConfig(Value, FollowUp):
             ValueError: missing or invalid content.
         """
         try:
-            needed = settings_of(cls).keys() - set(cls.beside)
+            needed = {entry.name for entry in fields(cls)} - {*cls.beside}
             return cls(**{name: content[name] for name in needed}, controls=content.get("controls", False))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"these are not settings of a fine-tuning: {error}") from error
@@ -146,15 +145,8 @@ def read_run_to_tune(record: str | Path, base: str | Path = ".") -> tuple[Finish
 
 
 def plan_finetuning(config: FinetuneConfig, run: Finished, images: Images) -> FinetunePlan:
-    """Validate a fine-tuning of a finished run, see `read_run_to_tune`.
-
-    Raises:
-        ValueError: invalid settings.
-    """
-    chosen = {name: getattr(config, name) for name in ("epochs", "batch", "learning_rate", "precision")}
-    settings = arguments_of("finetune", images, "", 1, chosen, config.augment)
-    check_settings(settings)
-    return FinetunePlan(config, run, images, settings)
+    """The plan of a finished run's fine-tuning, see `read_run_to_tune`."""
+    return FinetunePlan(config, run, images, settings_of("finetune", images, "", 1, config))
 
 
 def finetune_run(

@@ -15,7 +15,6 @@ from ..networks import weightfiles
 from ..networks.architectures import parse
 from ..networks.checkpoints import read_metadata
 from ..system import files
-from ..system.registry import find
 from ..training.parents import read_training
 from .config import EARLY, RunConfig
 
@@ -64,11 +63,11 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
     """
     here = config.located(folder)
     named = [*zip(config.models, here.models, strict=True), (config.splits, here.splits), (config.base, here.base)]
-    inputs = {name: _digest(Path(path)) for name, path in named if name and path}
+    inputs = {name: file_digest(Path(path)) for name, path in named if name and path}
     if config.target:  # a checkpoint's content, or a preset or spec as text
-        inputs[config.target] = _digest(Path(here.target or "")) or f"the words {config.target}"
+        inputs[config.target] = file_digest(Path(here.target or "")) or f"the words {config.target}"
     for split in _splits(config):
-        inputs[f"{config.data} {split}"] = _digest_of_data(here.data, split)
+        inputs[f"{config.data} {split}"] = data_digest(here.data, split)
     architecture = architecture_of(here.models[0]) if config.models else None
     return Identity(config, inputs, method_version(config.method, architecture))
 
@@ -80,7 +79,7 @@ def of_network(config: RunConfig) -> RunConfig:
 
 def method_version(name: str, architecture: str | None) -> int:
     """The version of a method that last changed its numbers for such networks."""
-    return find(METHODS, name, "method").version_for(architecture)
+    return METHODS[name].version_for(architecture)
 
 
 def architecture_of(path: str | Path) -> str | None:
@@ -164,7 +163,8 @@ def _basenames(config: RunConfig) -> list[str]:
     return [Path(name).name for name in config.models]
 
 
-def _digest(path: Path) -> str | None:
+def file_digest(path: Path) -> str | None:
+    """Digest of a checkpoint, with all files of a sharded one, or of another file; None if it is missing."""
     try:
         parts = weightfiles.files_of(path)  # every file of a sharded checkpoint
         return files.digest(path) if parts == [path] else files.digest_of(parts)
@@ -172,7 +172,8 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def _digest_of_data(name: str, split: str) -> str | None:
+def data_digest(name: str, split: str) -> str | None:
+    """Digest of a split of a data set; None if it is missing."""
     with suppress(ValueError):
         return digest_of_data(name, split)
     return None

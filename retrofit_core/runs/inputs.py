@@ -1,4 +1,4 @@
-"""Load and check the files of a config; train missing parents."""
+"""A config's choices, checked, as its method's flat keywords; its files, loaded and checked; missing parents, trained."""
 
 import dataclasses
 import os
@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from ..data import Images, channel_advice, check_images, load
-from ..data.augment import copies
+from ..data.augment import POLICIES, copies
 from ..data.images import Constants
 from ..data.sampling import balanced
 from ..data.splits import read_splits
 from ..fusion.eligibility import output_shape
+from ..fusion.importance import IMPORTANCE
 from ..methods import METHODS
 from ..networks import user_code
 from ..networks.architectures import build, fitted, input_shape_of, parse
@@ -26,11 +27,82 @@ from ..networks.outputs import check_class_scores
 from ..networks.statedicts import AUTO, MODEL
 from ..system.monitor import Monitor
 from ..system.notices import Notice
+from ..system.refusals import Refusal
 from ..system.registry import find, first_line
+from ..system.runtime import Runtime
+from ..system.settings import check_seed, check_setting, settings_of
+from ..system.texts import changed
 from ..training.parents import NOTE, read_training, train_parents
 from ..training.state import digest
-from .config import RunConfig
-from .options import check_choices, method_keywords, needs_parents_data
+from .config import RunConfig, naming
+
+#: Fields of a run that its method takes as keywords; files become networks.
+TAKEN, FILES = ("importance", "seed", "memory", "device"), ("target", "base")
+
+
+def method_keywords(config: RunConfig) -> dict[str, Any]:
+    """The flat keywords of a config's method, without file contents.
+
+    Raises:
+        ValueError: an unknown method, or a setting that the method does not have.
+    """
+    method, asked = METHODS[config.method], changed(config)
+    keywords = {name: asked[name] for name in TAKEN if name in asked} | (config.options or {})
+    try:
+        method.check_keywords(keywords | {name: asked[name] for name in FILES if name in asked})
+    except ValueError as error:
+        raise ValueError(f"{error}{naming(config.method)}") from None
+    return keywords
+
+
+def needs_parents_data(config: RunConfig) -> bool:
+    """Whether a run uses each parent's own data: for scores, or for the method itself."""
+    takes = METHODS[config.method].takes
+    return takes.parents_data or find(IMPORTANCE, config.importance, "importance").needs_data
+
+
+def check_choices(config: RunConfig) -> None:
+    """Refuse unknown choices, and missing ones without a safe default.
+
+    Raises:
+        ValueError: names the choice and the flag.
+    """
+    method = METHODS[config.method]
+    importance = find(IMPORTANCE, config.importance, "importance")
+    keywords = method_keywords(config)
+    check_seed(config.seed)
+    if config.memory is not None:
+        Runtime(memory=config.memory)
+    method.algorithm(**keywords)
+    if config.analyse and not method.takes.levels:
+        raise ValueError(
+            f"an analysis needs the levels of an HF or KF method, and {method.name} does not work level by level. Omit "
+            f"--analyse, or choose another method.{naming(method.name)}"
+        )
+    for name in ("importance_data", "fusion_from"):
+        check_setting(settings_of(RunConfig)[name], getattr(config, name))
+    if config.auto_augment is not None:
+        find(POLICIES, config.auto_augment, "AutoAugment policy")
+        if not config.augment:
+            raise ValueError("an AutoAugment policy needs augmented copies: say how many of each image with --augment.")
+    if config.splits is not None:
+        return
+    if method.takes.uses_data and (config.fusion_from or "parent0") == "parent0":
+        raise Refusal(
+            "fusion samples come from parent 0's training rows, which only a splits file contains. Pass --splits "
+            "FILE, or --fusion-from iid to draw from all rows.",
+            ("fusion_from", "iid"),
+        )
+    if importance.needs_data and (config.importance_data or "own") == "own":
+        raise ValueError(
+            f"importance {config.importance} is computed on each parent's own training rows, which only a splits "
+            "file contains. Pass --splits FILE, or --importance-data fusion to use the fusion samples."
+        )
+    if config.importance_data == "own" and method.takes.parents_data:
+        raise ValueError(
+            f"{config.method} reads each parent's own training rows, which only a splits file contains. Pass "
+            "--splits FILE, or leave --importance-data out to use the fusion samples."
+        )
 
 
 @dataclass(frozen=True)
@@ -56,7 +128,7 @@ class Inputs:
         Raises:
             ValueError: as in `method_keywords`.
         """
-        method, keywords = find(METHODS, config.method, "method"), method_keywords(config)
+        method, keywords = METHODS[config.method], method_keywords(config)
         held = {
             "importance_data": (self.importance, method.takes.importance or method.takes.parents_data),
             "target": (self.target, self.target is not None),
@@ -83,10 +155,12 @@ def read_inputs(config: RunConfig) -> Inputs:
             advice = "name the splits file and the data of its training, or use --fusion-from iid without --splits"
             warnings.warn(Notice(f"{doubt}: {advice}."), stacklevel=2)
     chosen = _balanced(train, config.samples, fusion_rows(config, parts), config.seed)
+    generator = torch.Generator().manual_seed(config.seed)
+    pixels, labels = copies(train, chosen, config.augment, generator, config.auto_augment)
     return Inputs(
         models,
         train,
-        _fusion_data(config, train, chosen),
+        (train.normalise(pixels), labels),
         _importance_data(config, train, parts),
         _target(config, train),
         class_shares(config, train, parts),
@@ -215,13 +289,6 @@ def _balanced(images: Images, n: int, rows: Tensor | None, seed: int) -> Tensor:
     return balanced(images.labels, n, rows=rows, generator=torch.Generator().manual_seed(seed))
 
 
-def _fusion_data(config: RunConfig, train: Images, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Inputs, including augmented copies, and labels."""
-    generator = torch.Generator().manual_seed(config.seed)
-    pixels, labels = copies(train, rows, config.augment, generator, config.auto_augment)
-    return train.normalise(pixels), labels
-
-
 def _importance_data(config: RunConfig, train: Images, parts: list[Tensor] | None) -> Any:
     if not needs_parents_data(config) and not config.analyse:
         return None
@@ -247,7 +314,7 @@ def class_shares(config: RunConfig, train: Images, parts: Sequence[Tensor] | Non
     Raises:
         ValueError: no splits.
     """
-    method = find(METHODS, config.method, "method")
+    method = METHODS[config.method]
     if not method.algorithm(**method_keywords(config)).needs_shares:
         return None
     if parts is None:

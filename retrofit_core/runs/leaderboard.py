@@ -27,11 +27,10 @@ from ..fusion.importance import IMPORTANCE
 from ..fusion.results import FusionResult
 from ..fusion.samples import as_inputs
 from ..methods import METHODS, Method
-from ..networks.copies import copies
+from ..networks.copies import copies, evaluating
 from ..networks.norm_statistics import has_statistics
 from ..networks.outputs import as_classifier, check_class_scores
 from ..networks.packing import Packing, labels_apart, packed, packing_for, taking
-from ..networks.training_flags import evaluating
 from ..networks.wrappers import unwrapped
 from ..system import device as devices
 from ..system.device import on_device
@@ -153,7 +152,7 @@ class Leaderboard:
         return markdown_table(list(summary.columns), rows, right=range(1, summary.shape[1]))
 
     def to_json(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "test_images": self.samples}
+        return dataclasses.asdict(self)
 
     def save(self, folder: str | Path) -> None:
         """Write leaderboard.csv and leaderboard.json."""
@@ -230,7 +229,7 @@ def compare(
     if len(titles) != len(parents):
         raise ValueError(f"{len(titles)} names for {len(parents)} networks: give one for each, or none.")
     own = isinstance(methods, Mapping)  # functions get data in the form that was given
-    given = (list(models), data) if own and packing is not None else (parents, data)
+    given = (models, data) if own and packing is not None else (parents, data)
     if not own and packing is not None:
         given = parents, example if labels is None else (example, labels)
 
@@ -353,7 +352,7 @@ def _runs(
         method.algorithm(**shared, **scored, **options)
         if score and IMPORTANCE[score].needs_data:
             scored["importance_data"] = "fusion" if data is None else data
-        made = partial(_fused, method, {**shared, **scored, **options})
+        made = partial(method, **{**shared, **scored, **options})
         row = {"name": title_of(method.name, score, options), "method": method.name, "importance": score}
         row |= {"grouping": options.pop("grouping", None), "options": options or None}
         runs.append((row, made))
@@ -395,10 +394,6 @@ def choice_of(result: FusionResult) -> str | None:
     """The name of what Auto chose; None for other methods."""
     candidates = result.config.get("candidates")
     return max(candidates, key=lambda name: candidates[name]) if candidates else None
-
-
-def _fused(method: Method, keywords: dict[str, Any], models: Sequence[nn.Module], data: Any) -> FusionResult:
-    return method(list(models), data, **keywords)
 
 
 def _listed(names: str | Sequence[str]) -> list[str]:

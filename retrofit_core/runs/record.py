@@ -55,35 +55,25 @@ def write_identity(folder: Path, identity: Identity, **facts: object) -> None:
 
 
 def read_config(folder: str | Path) -> RunConfig:
-    """The config of a run's folder.
-
-    Raises:
-        ValueError: missing, damaged, or of another schema.
-    """
-    return RunConfig.from_json(_read_config_file(folder)["config"])
+    """The config of a run's folder; raises as `read_identity`."""
+    return read_identity(folder).config
 
 
 def read_identity(folder: str | Path) -> Identity:
     """The identity of a recorded run.
 
     Raises:
-        ValueError: as in `read_config`.
+        ValueError: missing, damaged, or of another schema.
     """
-    try:
-        return identities.from_json(_read_config_file(folder))
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{folder} is not a run record: config.json is broken.") from error
-
-
-def _read_config_file(folder: str | Path) -> dict[str, Any]:
     try:
         content = json.loads((Path(folder) / "config.json").read_text())
     except (OSError, ValueError) as error:
         raise ValueError(f"{folder} is not a run record: config.json is missing or broken.") from error
     check_schema(folder, content)
-    if "config" not in content:
-        raise ValueError(f"{folder} is not a run record: config.json is broken.")
-    return content
+    try:
+        return identities.from_json(content)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder} is not a run record: config.json is broken.") from error
 
 
 def record_folder(parent: str | Path, config: RunConfig, base: str | Path = ".") -> Path:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,7 +52,6 @@ class Recorder:
         self.status: dict[str, Any] = {
             "schema": SCHEMA,
             "state": "running",
-            "pid": os.getpid(),
             "started": time.time(),
             "version": library_version(),
         }

@@ -59,7 +59,8 @@ def _run(config: RunConfig, training: TrainConfig | None) -> list[str]:
     """Imports, the training if known, and the run."""
     imports = [IMPORTS, TRAINING_IMPORTS] if training is not None else [IMPORTS]
     run = f'result, metrics = execute(config, "{config.key()}")'
-    return [*imports, "", *_training(config, training), *_assignment("config", config), run]
+    trained = [] if training is None else _trained(training, _folder(config))
+    return [*imports, "", *trained, *_assignment("config", config), run]
 
 
 def comparison_command(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> str:
@@ -72,8 +73,10 @@ def comparison_command(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> 
     """
     lines = [f"{training.command(_folder(config))} --resume" for config, training in runs if training is not None]
     together: dict[str, list[RunConfig]] = {}
+    differ = ("method", "importance", "options", "analyse", *STYLE)
     for config, _ in runs:
-        together.setdefault(str(_shared(config)), []).append(config)
+        shared = {name: value for name, value in dataclasses.asdict(config).items() if name not in differ}
+        together.setdefault(str(shared), []).append(config)
     for configs in together.values():
         lines += _comparison_lines(configs)
     return "\n".join(dict.fromkeys(lines))
@@ -93,7 +96,7 @@ def _comparison(runs: Sequence[tuple[RunConfig, TrainConfig | None]], shown: str
     trainings = {_folder(config): training for config, training in runs if training is not None}
     lines = [COMPARISON_IMPORTS, *([TRAINING_IMPORTS] if trainings else []), ""]
     for folder, training in trainings.items():
-        lines += [*_assignment("training", training), f"train_parents(training, {_quoted(folder)}, resume=True)"]
+        lines += _trained(training, folder)
     boards: dict[str, list[RunConfig]] = {}
     for config, _ in runs:
         boards.setdefault(str([getattr(config, name) for name in SAME]), []).append(config)
@@ -124,7 +127,7 @@ def _ranking(configs: Sequence[RunConfig]) -> str | None:
         options=None,
         analyse=any(config.analyse for config in configs),
     )
-    methods = ",".join(dict.fromkeys(map(_word, configs)))
+    methods = ",".join(dict.fromkeys("+".join([each.method, *written_options(each.options)]) for each in configs))
     weighing = [config.importance for config in configs if METHODS[config.method].takes.importance]
     scores = ",".join(dict.fromkeys(weighing or [RunConfig.importance]))
     try:
@@ -138,25 +141,12 @@ def _ranking(configs: Sequence[RunConfig]) -> str | None:
     return shlex.join(["retrofit", "compare", *words, *said])
 
 
-def _word(config: RunConfig) -> str:
-    """A config's method for `retrofit compare --methods`."""
-    return "+".join([config.method, *written_options(config.options)])
-
-
-def _shared(config: RunConfig) -> dict[str, Any]:
-    """The settings that all runs of one `retrofit compare` share."""
-    differ = ("method", "importance", "options", "analyse", *STYLE)
-    return {name: value for name, value in dataclasses.asdict(config).items() if name not in differ}
-
-
 def _folder(config: RunConfig) -> str:
     return str(PurePath(config.models[0]).parent)
 
 
-def _training(config: RunConfig, training: TrainConfig | None) -> list[str]:
-    if training is None:
-        return []
-    return [*_assignment("training", training), f"train_parents(training, {_quoted(_folder(config))}, resume=True)"]
+def _trained(training: TrainConfig, folder: str) -> list[str]:
+    return [*_assignment("training", training), f"train_parents(training, {_quoted(folder)}, resume=True)"]
 
 
 def _assignment(name: str, config: Any) -> list[str]:

@@ -118,7 +118,10 @@ def launch(job: Job) -> None:
         (folder / WORKER).unlink()
         raise
     CHILDREN[child.pid] = child
-    _step_back(child.pid)
+    with suppress(psutil.Error):  # so that users of this machine go first
+        process = psutil.Process(child.pid)
+        lower = getattr(psutil, "BELOW_NORMAL_PRIORITY_CLASS", None)  # on Windows
+        process.nice(lower or max(NICENESS, process.nice()))
     birth = store.birth_of(child.pid)
     files.write(folder / WORKER, json.dumps({**note, "pid": child.pid, "birth": birth}))
 
@@ -127,14 +130,6 @@ def exit_code(pid: int) -> int | None:
     """Exit code of a worker of this process (negative: minus the signal); None while it runs and for other processes."""
     child = CHILDREN.get(pid)
     return None if child is None else child.poll()
-
-
-def _step_back(pid: int) -> None:
-    """Give a process low priority, so that users of this machine go first."""
-    with suppress(psutil.Error):
-        process = psutil.Process(pid)
-        lower = getattr(psutil, "BELOW_NORMAL_PRIORITY_CLASS", None)  # on Windows
-        process.nice(lower or max(NICENESS, process.nice()))
 
 
 # --- stopping -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -132,9 +132,8 @@ def stamps(paths: Sequence[str | Path]) -> Hashable | None:
     Raises:
         OSError: one is missing or unreadable.
     """
-    found = (Path(path) for path in paths)
-    files = itertools.chain.from_iterable(_all_in(path) if path.is_dir() else (path,) for path in found)
-    first = [_stamp(path.absolute()) for path in itertools.islice(files, MOST_READ + 1)]
+    files = (file for path in paths for _, file in _files_in(Path(path)))
+    first = [_stamp(file.absolute()) for file in itertools.islice(files, MOST_READ + 1)]
     return tuple(sorted(first)) if len(first) <= MOST_READ and all(map(_is_settled, first)) else None
 
 
@@ -146,7 +145,11 @@ def digest_of(paths: Sequence[str | Path]) -> str:
     Raises:
         OSError: one is missing or unreadable.
     """
-    files = [pair for path in paths for pair in _files_in(Path(path))]
+    files = [
+        pair
+        for path in paths
+        for pair in sorted(_files_in(Path(path)), key=lambda pair: (str(pair[1].parent), pair[1].name))
+    ]
     whole = hashlib.sha256()
     for name, path in files:
         if len(files) <= MOST_READ:
@@ -174,19 +177,13 @@ def walk(folder: str | Path, refuse: Callable[[OSError], object] | None = None) 
         yield parent, sorted(name for name in names if not is_hidden(name))
 
 
-def _files_in(path: Path) -> Iterable[tuple[str, Path]]:
+def _files_in(path: Path) -> Iterator[tuple[str, Path]]:
     """(name within the set, path) of a file, or of the files in a folder except hidden ones."""
     if not path.is_dir():
-        return [(path.name, path)]
-    return [
-        (f"{path.name}/{Path(folder, name).relative_to(path).as_posix()}", Path(folder, name))
-        for folder, names in sorted(walk(path))
-        for name in names
-    ]
-
-
-def _all_in(folder: Path) -> Iterator[Path]:
-    return (Path(parent, name) for parent, names in walk(folder) for name in names)
+        yield path.name, path
+    for folder, names in walk(path):
+        for name in names:
+            yield f"{path.name}/{Path(folder, name).relative_to(path).as_posix()}", Path(folder, name)
 
 
 def _is_settled(stamp: tuple[str, int, int, int, int]) -> bool:

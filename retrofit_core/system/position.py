@@ -85,13 +85,11 @@ class Position:
         return (now - self.begun) * (1 - self.done) / gained
 
     def facts(self) -> dict[str, Any]:
-        """The stage, and known name, level, network, epoch, step and loss, in plain JSON types."""
-        known: dict[str, Any] = {"stage": self.stage} | ({"name": self.name} if self.name else {})
+        """The stage, and known level, network and epoch, in plain JSON types."""
+        known: dict[str, Any] = {"stage": self.stage}
         known |= {"level": self.level, "levels": self.levels} if self.levels else {}
         known |= {"parent": self.parent, "parents": self.parents} if self.stage == "training" and self.parents else {}
-        known |= {"epoch": self.epoch, "epochs": self.epochs} if self.epochs else {}
-        known |= {"step": self.step, "steps": self.steps} if self.steps else {}
-        return known | ({"loss": self.loss} if self.loss is not None else {})
+        return known | ({"epoch": self.epoch, "epochs": self.epochs} if self.epochs else {})
 
     def take(self, event: Event, now: float | None = None) -> None:
         """Process an event.

@@ -1,35 +1,16 @@
 """Training batches: pixels kept on the device or decoded ahead, augmented there in blocks, mixed by CutMix."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ..data import Images
-from ..data.augment import augmented
 
 #: Bytes of pixels to augment together: AutoAugment costs far less per image in large blocks than in batches.
 BLOCK_BYTES = 32 * 2**20
-
-
-@dataclass(frozen=True)
-class Augmentation:
-    """Augmentations of the training images, in order."""
-
-    crop: int = 0
-    """Black padding before a random crop to the original size"""
-    flip: bool = False
-    policy: str | None = None
-    """AutoAugment policy: cifar10, imagenet or svhn"""
-    cutmix: bool = False
-    """See `cutmix`"""
-
-    def __call__(self, pixels: Tensor, draw: torch.Generator) -> Tensor:
-        """(n, C, H, W) uint8 -> the same shape, with separate draws per image; without CutMix."""
-        return augmented(pixels, self.crop, self.flip, self.policy, draw)
 
 
 class PixelSource:
@@ -69,12 +50,18 @@ def epoch_of(
     source: PixelSource,
     positions: Tensor,
     batch: int,
-    augment: Augmentation,
+    augment: Callable[[Tensor, torch.Generator], Tensor],
     draw: torch.Generator,
     layout: torch.memory_format,
+    mixed: bool = False,
 ) -> Iterator[tuple[Tensor, ...]]:
     """One pass over these positions of the source, in new random order: batches of inputs (n, C, H, W) float32, normalised, and
-    labels (n,); with CutMix, see `cutmix`."""
+    labels (n,).
+
+    Args:
+        augment: pixels (n, C, H, W) uint8 and a generator -> the same shape, with separate draws per image.
+        mixed: whether to mix the batches, see `cutmix`.
+    """
     block = batch * max(1, BLOCK_BYTES // (batch * source.bytes_per_image))
     order = positions[torch.randperm(len(positions), generator=draw)]
     left = steps_in(len(positions), batch)
@@ -82,7 +69,7 @@ def epoch_of(
         inputs = source.images.normalise(augment(pixels, draw)).contiguous(memory_format=layout)
         batches = list(zip(inputs.split(batch), labels.split(batch), strict=True))[:left]
         left -= len(batches)
-        yield from cutmix(batches, draw) if augment.cutmix else batches
+        yield from cutmix(batches, draw) if mixed else batches
 
 
 def cutmix(batches: Sequence[tuple[Tensor, Tensor]], draw: torch.Generator) -> Iterator[tuple[Tensor, ...]]:

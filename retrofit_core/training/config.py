@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..system.files import key_of
-from ..system.settings import AT_LEAST_ONE, SEED, setting
+from ..system.settings import AT_LEAST_ONE, SEED, setting, settings_of
 from ..system.texts import floats, option_words
 
 #: The data set's usual augmentation.
@@ -85,14 +85,13 @@ class TrainConfig:
         Raises:
             ValueError: unknown fields, or values of the wrong type.
         """
-        fields = {field.name: field for field in dataclasses.fields(cls)}
-        if not isinstance(facts, dict) or set(facts) - set(fields):
-            raise ValueError(f"a training's config knows only {sorted(fields)}. Found {facts!r:.200}.")
-        wrong = [name for name, value in facts.items() if not _is_kind(value, fields[name].default)]
+        settings = settings_of(cls)
+        if not isinstance(facts, dict) or facts.keys() - settings.keys():
+            raise ValueError(f"a training's config knows only {sorted(settings)}. Found {facts!r:.200}.")
+        wrong = [name for name, value in facts.items() if not settings[name].takes(value)]
         if wrong:
             raise ValueError(f"a training's config cannot have {wrong[0]} {facts[wrong[0]]!r:.80}.")
-        lists = {name: tuple(facts[name]) for name in ("arch", "mean", "std") if facts.get(name) is not None}
-        return cls(**{**facts, **lists})
+        return cls(**{name: settings[name].normalised(value) for name, value in facts.items()})
 
     def key(self) -> str:
         """Ten characters, equal for two trainings exactly if their configs are."""
@@ -119,14 +118,3 @@ class TrainConfig:
     def command(self, folder: str | Path | None = None) -> str:
         """The command line that trains these parents into a folder."""
         return shlex.join(["retrofit", "train", *option_words(self), "--out", str(folder or self.folder)])
-
-
-def _is_kind(value: object, default: object) -> bool:
-    """Whether a JSON value has the default's type; fields without a default are checked on use."""
-    if isinstance(default, bool):
-        return isinstance(value, bool)
-    if isinstance(default, int | float):
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if isinstance(default, tuple):
-        return isinstance(value, list | tuple) and bool(value) and all(isinstance(entry, str) for entry in value)
-    return isinstance(value, str) if isinstance(default, str) else True

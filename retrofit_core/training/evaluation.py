@@ -12,8 +12,8 @@ from torch.nn.functional import cross_entropy
 
 from ..data import Images, channel_advice
 from ..networks.composites import COMBINATIONS, Ensemble
+from ..networks.copies import evaluating
 from ..networks.outputs import check_class_scores, logits_in
-from ..networks.training_flags import evaluating
 from ..system import device as devices
 from ..system.labels import as_labels, as_shares, check_classes
 from ..system.monitor import Monitor
@@ -148,7 +148,8 @@ def scores(
     """
     rows = rows_of(images, rows)
     device = devices.of(model) if isinstance(model, nn.Module) else torch.device("cpu")
-    size = batch or _batch_on(device, images)
+    fitting = BATCH_BYTES // (4 * math.prod(images.shape)) if device.type == "cuda" else 0
+    size = batch or min(LARGE_BATCH, max(SMALL_BATCH, fitting))
     try:
         with evaluating(*[model] if isinstance(model, nn.Module) else []), torch.inference_mode():
             outputs = [
@@ -161,12 +162,6 @@ def scores(
         return scores(model, images, max(SMALL_BATCH, size // 4), rows=rows, monitor=monitor)
     # Clone outside inference mode: the caller may need gradients.
     return torch.cat(outputs).clone()
-
-
-def _batch_on(device: torch.device, images: Images) -> int:
-    """How many images to run together."""
-    fitting = BATCH_BYTES // (4 * math.prod(images.shape))
-    return min(LARGE_BATCH, max(SMALL_BATCH, fitting)) if device.type == "cuda" else SMALL_BATCH
 
 
 def calibration_error(logits: Tensor, labels: Tensor, bins: int = BINS) -> float:
@@ -237,15 +232,13 @@ def ensemble(models: Sequence[nn.Module], combine: str = "softmax", shares: obje
     combine = known_name(COMBINATIONS, combine, "combination of an ensemble")
     if (combine == "shares") != (shares is not None):
         raise ValueError('class counts of every model are needed for combine="shares", and only there.')
-    return Ensemble(models, combine, None if shares is None else _shares(shares, len(models)))
-
-
-def _shares(counts: object, n_models: int) -> Tensor:
-    shares = as_shares(counts).float()
-    if len(shares) != n_models:
+    if shares is None:
+        return Ensemble(models, combine, None)
+    counts = as_shares(shares).float()  # (models, classes)
+    if len(counts) != len(models):
         raise ValueError(
-            f"shares must be one row of class counts for each of the {n_models} models. Found shape "
-            f"{tuple(shares.shape)}."
+            f"shares must be one row of class counts for each of the {len(models)} models. Found shape {tuple(counts.shape)}."
         )
-    totals = shares.sum(0)  # (classes,)
-    return torch.where(totals > 0, shares / totals.clamp_min(torch.finfo(torch.float32).tiny), 1 / n_models)
+    totals = counts.sum(0)  # (classes,)
+    counts = torch.where(totals > 0, counts / totals.clamp_min(torch.finfo(torch.float32).tiny), 1 / len(models))
+    return Ensemble(models, combine, counts)

@@ -1,6 +1,5 @@
 """Train into a checkpoint: the settings, the facts in the file, the state until training is done."""
 
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,23 @@ from ..networks.checkpoints import load_model, save_model
 from ..system.files import locked
 from ..system.monitor import Cancelled, Monitor
 from .loop import NO_SETTINGS, train
-from .recipes import AUTO, recipe
+from .recipes import recipe
 from .state import compare, digest
 
 AGAIN = "Run the same command with --resume to continue after the last finished epoch."
 
 
-def settings_of(
-    name: str, images: Images, architecture: str, parts: int, chosen: dict[str, Any], augment: str = AUTO
-) -> dict[str, Any]:
-    """All arguments of `train` that a recipe sets; `chosen` values other than None replace the recipe's."""
-    arguments = {key: entry.default for key, entry in inspect.signature(train).parameters.items()}
-    defaults = {key: value for key, value in arguments.items() if key not in (*NO_SETTINGS, "seed")}
-    from_recipe = recipe(name, images.name, images.shape[1], architecture, parts, augment)
-    return {**defaults, **from_recipe, **{key: value for key, value in chosen.items() if value is not None}}
+def chosen(config: Any) -> dict[str, Any]:
+    """Arguments of `train` that a `TrainConfig` or `FinetuneConfig` has in place of the recipe's."""
+    names = ("epochs", "batch", "learning_rate", "precision")
+    return {name: value for name in names if (value := getattr(config, name)) is not None}
+
+
+def settings_of(name: str, images: Images, architecture: str, parts: int, config: Any) -> dict[str, Any]:
+    """All arguments of `train` that a recipe sets; those that a config has itself replace the recipe's."""
+    defaults = {key: value for key, value in (train.__kwdefaults__ or {}).items() if key not in (*NO_SETTINGS, "seed")}
+    from_recipe = recipe(name, images.name, images.shape[1], architecture, parts, config.augment)
+    return {**defaults, **from_recipe, **chosen(config)}
 
 
 def facts_of(images: Images, rows: Tensor, recipe: dict[str, Any], size: int | None, **files: str) -> dict[str, Any]:

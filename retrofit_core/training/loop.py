@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ..data import Images
-from ..data.augment import POLICIES
+from ..data.augment import POLICIES, augmented
 from ..networks.outputs import as_classifier
 from ..system import device as devices
 from ..system.monitor import Monitor
 from ..system.registry import find
-from ..system.settings import check_seed
+from ..system.settings import AT_LEAST_ONE, COUNT, SEED, Range
 from . import state as states
-from .batches import Augmentation, PixelSource, epoch_of, steps_in
+from .batches import PixelSource, epoch_of, steps_in
 from .descent import one_epoch, stepping
 from .evaluation import check_suits, rows_of
 from .optimizers import OPTIMIZERS, set_rate
@@ -32,6 +32,19 @@ VECTOR = 16
 #: Largest share of time for writing the state; if it would take more, some epochs are skipped.
 WRITING = 0.1
 CHECKED = 500  # batch size for the held-out rows
+#: Allowed numbers; that of "floor" ends at the learning rate.
+RANGES = {
+    "epochs": AT_LEAST_ONE,
+    "batch": AT_LEAST_ONE,
+    "learning_rate": Range(0, without_low=True),
+    "weight_decay": Range(0),
+    "warmup": Range(0),
+    "label_smoothing": Range(0, 1, without_high=True),
+    "clip": Range(0, without_low=True),
+    "crop": COUNT,
+    "holdout": Range(0, 1, without_high=True),
+    "seed": SEED,
+}
 #: Arguments of `train` that do not count as settings.
 NO_SETTINGS = ("model", "images", "rows", "state", "monitor", "device", "budget", "compile")
 
@@ -76,7 +89,8 @@ def train(
         schedule: an entry of SCHEDULES, after a linear warm-up over `warmup` epochs (at most half of all).
         floor: the lowest rate of the schedule (eta_min).
         clip: largest gradient norm; larger gradients are scaled down.
-        crop, flip, policy, cutmix: augmentation, see `Augmentation`.
+        crop: black padding before a random crop to the original size.
+        flip, policy, cutmix: random flips, an AutoAugment policy (cifar10, imagenet or svhn), see `batches.cutmix`.
         holdout: share of each class's rows held out to choose the epoch; 0: keep the last epoch.
         precision: "float32", "bfloat16" (autocast; weights stay float32), or "auto": bfloat16 if the device has
             fast bfloat16 products.
@@ -105,7 +119,7 @@ def train(
     # For networks with several outputs; shares the model's weights.
     whole, model = model, as_classifier(model, images.inputs([0]))
     monitor, chosen_device = monitor or Monitor(), devices.pick(device) if device else devices.of(model)
-    augment, dtype = Augmentation(crop, flip, policy, cutmix), devices.autocast_dtype(precision, chosen_device)
+    dtype = devices.autocast_dtype(precision, chosen_device)
     settings = {
         "data": f"{images.name} {images.split}",
         "mean": list(images.mean),
@@ -165,7 +179,7 @@ def train(
         monitor.emit("history", epoch=history[-1]["epoch"], epochs=epochs, entries=[dict(entry) for entry in history])
         for epoch in range(history[-1]["epoch"] + 1, epochs + 1):
             model.train()
-            batches = epoch_of(source, fitted, batch, augment, draw, layout)
+            batches = epoch_of(source, fitted, batch, partial(augmented, crop, flip, policy), draw, layout, cutmix)
             loss = one_epoch(batches, step, before_step=before_step, after_step=after_step)
             if not isfinite(loss):
                 raise ValueError(f"training diverged in epoch {epoch}: use a learning rate below {learning_rate}.")
@@ -184,23 +198,11 @@ def check_settings(settings: dict[str, Any]) -> None:
     Raises:
         ValueError: names the setting, and what it may be.
     """
-    rate = settings.get("learning_rate", inf)
-    for name, claim, holds in (
-        ("epochs", "epochs >= 1", lambda value: value >= 1),
-        ("batch", "batch >= 1", lambda value: value >= 1),
-        ("learning_rate", "learning_rate > 0", lambda value: 0 < value < inf),
-        ("weight_decay", "weight_decay >= 0", lambda value: 0 <= value < inf),
-        ("warmup", "warmup >= 0", lambda value: 0 <= value < inf),
-        ("floor", "floor in [0, learning_rate]", lambda value: 0 <= value <= rate),
-        ("label_smoothing", "label_smoothing in [0, 1)", lambda value: 0 <= value < 1),
-        ("clip", "clip > 0", lambda value: value is None or 0 < value < inf),
-        ("crop", "crop >= 0", lambda value: value >= 0),
-        ("holdout", "holdout in [0, 1)", lambda value: 0 <= value < 1),
-    ):
-        if name in settings and not holds(settings[name]):
-            raise ValueError(f"training needs {claim}. Found {settings[name]}.")
-    if "seed" in settings:
-        check_seed(settings["seed"])
+    floor = Range(0, settings.get("learning_rate", inf))
+    for name, numbers in {**RANGES, "floor": floor}.items():
+        value = settings.get(name)
+        if value is not None and not numbers.holds(value):
+            raise ValueError(f"{name} is {value!r}. Use {numbers}.")
     for name, table, what in (
         ("optimizer", OPTIMIZERS, "optimizer"),
         ("schedule", SCHEDULES, "schedule"),

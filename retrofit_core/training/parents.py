@@ -1,6 +1,7 @@
 """Train parents on the parts of a split: one configuration for command line, app and Python."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from ..system.registry import find
 from ..system.settings import check_seed
 from .config import AUTO, RATIO, TrainConfig
 from .evaluation import check_suits, evaluate
-from .files import check_data, check_unfinished, facts_of, settings_of, trained
+from .files import check_data, check_unfinished, chosen, facts_of, settings_of, trained
 from .loop import check_settings
 from .recipes import RECIPES, augmentation
 
@@ -56,10 +57,7 @@ def plan(config: TrainConfig, images: Images) -> PlannedParent:
     names = config.arch * config.parts if len(config.arch) == 1 else config.arch
     specs = [fitted(parse(name), images.shape, len(images.classes)) for name in names]
     shares = 1 if config.split.lower() == "full" else config.parts  # each part of a full split has all rows
-    settings = [
-        settings_of(config.recipe, images, spec["architecture"], shares, _chosen(config), config.augment)
-        for spec in specs
-    ]
+    settings = [settings_of(config.recipe, images, spec["architecture"], shares, config) for spec in specs]
     return PlannedParent(images, rows, specs, settings)
 
 
@@ -73,18 +71,13 @@ def _shards(words: str) -> list[list[int]]:
         ) from None
 
 
-def _chosen(config: TrainConfig) -> dict[str, Any]:
-    """Arguments of `train` from the config; None means the recipe's."""
-    return {name: getattr(config, name) for name in ("epochs", "batch", "learning_rate", "precision")}
-
-
 def _check(config: TrainConfig) -> None:
     check_seed(config.seed)
     find(SPLITS, config.split, "split")
     find(RECIPES, config.recipe, "recipe")
     if config.augment != AUTO:
         augmentation(config.augment)
-    check_settings({name: value for name, value in _chosen(config).items() if value is not None})
+    check_settings(chosen(config))
     if len(config.arch) not in (1, config.parts):
         raise ValueError(
             f"{len(config.arch)} architectures for {config.parts} parents: give one --arch, or one for each of them."
@@ -233,22 +226,16 @@ def _write_notes(config: TrainConfig, folder: Path, planned: PlannedParent, file
 def _check_same_parents(folder: Path, files: list[Path], planned: PlannedParent, keep: bool) -> None:
     """Refuse to mix parents of two splits in one folder, or to overwrite those of another split."""
     splits, present = folder / "splits.json", set(folder.glob("parent-*.safetensors"))
-    other = splits.exists() and (keep or present) and not _is_split(splits, files, planned)
-    if other or present - set(files):
+    same = not splits.exists() or not (keep or present)
+    with suppress(ValueError):  # a damaged splits file is another one
+        stored = [] if same else read_splits(splits, files, len(planned.images))
+        same = same or all(map(torch.equal, stored, planned.rows))
+    if not same or present - set(files):
         raise ValueError(
             f"{folder} holds {', '.join(sorted(path.name for path in present)) or splits.name} of another split "
             "(data, --split, --parts and --seed determine it): repeat the command that made it, choose another "
             "--out folder, or remove it."
         )
-
-
-def _is_split(path: Path, files: list[Path], planned: PlannedParent) -> bool:
-    """Whether a splits file gives these parents these rows; False for a damaged one."""
-    try:
-        stored = read_splits(path, files, len(planned.images))
-    except ValueError:
-        return False
-    return all(torch.equal(left, right) for left, right in zip(stored, planned.rows, strict=True))
 
 
 def write_training(config: TrainConfig, folder: str | Path) -> None:

@@ -17,7 +17,7 @@ from retrofit_core.training.evaluation import as_bits
 SCORES = ("uniform", "conductance", "deeplift")
 
 
-def invented(run: Run, *, seeds: int = 3, plane: bool = True, without: str = "") -> Analysis:
+def invented(run: Run, *, seeds: int = 3, without: str = "") -> Analysis:
     """For every level of a run; the run's own score keeps the run's labels and scores. One score may be left out."""
     generator = np.random.default_rng(0)
     levels = []
@@ -64,7 +64,7 @@ def invented(run: Run, *, seeds: int = 3, plane: bool = True, without: str = "")
                 torch.tensor(generator.random(m)),
                 targets,
                 targets * 0.9,
-                surface if plane else {"why": "no plane for this level."},
+                surface,
             )
         )
     accuracy = [95.0, *(94.0 - 7.5 * (index >= 1) for index in range(len(levels)))]

@@ -107,6 +107,18 @@ def does_not_scroll_sideways(page: Any) -> bool:
     )
 
 
+def smallest_text(page: Any) -> float:
+    """Pixels of the smallest lettering that is seen; a picture's foot, which only its file shows, is none."""
+    return page.evaluate(
+        """() => Math.min(...[...document.querySelectorAll('[data-testid=stMain] *')].filter(one => {
+            const box = one.getBoundingClientRect();
+            return [...one.childNodes].some(node => node.nodeType === 3 && node.textContent.trim())
+                && box.width > 0 && box.height > 0 && box.right > 0
+                && !one.closest('.gtitle, [data-testid=stMaterialIcon], style');
+        }).map(one => parseFloat(getComputedStyle(one).fontSize)))"""
+    )
+
+
 def words_of_figures(page: Any) -> list[str]:
     """The text that stands for each figure, drawn by Plotly or on a canvas; every figure has one."""
     figures = page.locator(FIGURES)

@@ -28,6 +28,15 @@ def to_page(app: AppTest, name: str) -> AppTest:
     return app
 
 
+def spoken(name: str = "", /, **address: str):
+    """A page in lecture mode, in a window of 1280 x 720."""
+    page = AppTest.from_file(MAIN, default_timeout=120)
+    page.session_state["enlarged"] = 1.0  # as a browser tells it
+    for word, value in {"lecture": "1", **address}.items():
+        page.query_params[word] = value
+    return (to_page(page, name) if name else page).run()
+
+
 def words(page: AppTest) -> str:
     """What is written on a page."""
     return "\n".join(element.value for kind in (page.title, page.markdown, page.caption, page.info) for element in kind)

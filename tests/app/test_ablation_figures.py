@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from retrofit_app.figures import DARK, LIGHT, recorded
+from retrofit_app.figures import DARK, LIGHT
 from retrofit_app.figures.overview import overview
 from retrofit_app.figures.parts import UNDECIDED, parts
 from retrofit_core import METHODS
@@ -66,14 +66,6 @@ def test_each_change_stands_beside_the_whole_that_is_0(columns, palette):
     assert "VGG11, non-IID: fit, no refit: mean of the parents' weights (\N{MINUS SIGN}70.0 points)" in picture.caption
 
 
-@pytest.mark.slow
-def test_columns_and_changes_without_a_number_are_left_out(columns):
-    picture: Any = parts(columns, of(GRADIENT), LIGHT)
-    assert list(dots(picture)) == [("x", "fit: loss weighted by scores")]
-    with pytest.raises(ValueError, match="none of these changes is measured"):
-        parts(columns[1:2], CHANGES, LIGHT)
-
-
 def test_a_gap_is_that_of_the_same_images_and_none_where_nothing_is_measured(columns):
     gap = columns[0].gap("KF-Linear, uniform", CLOSED_FORM)
     assert gap.points == pytest.approx(-20) and gap.seeds == pytest.approx((-20, -20)) and gap.paired
@@ -97,17 +89,3 @@ def test_the_overview_shows_groups_targets_and_what_the_fused_network_puts_out()
     assert "5 and 5 neurons in 5 groups" in picture.caption
     with pytest.raises(ValueError, match="two parents"):
         overview(parents[:1], result.model, level, outputs, ["a", "b", "c"], LIGHT)
-
-
-def test_recorded_neurons_are_those_of_the_plane():
-    plane = {
-        "level": "features.6",
-        "widths": [2, 1],
-        "points": [[1.0, 2.0, 3.0], [0.0, 1.0, 0.0]],
-        "explained": [0.7, 0.2],
-        "labels": {"uniform": [0, 1, 0]},
-        "weights": {"uniform": [1.0, 1.0, 1.0]},
-    }
-    grouped = recorded(plane, "uniform")
-    assert grouped.names == ["A0", "A1", "B0"] and grouped.width == 2 and grouped.densest == 0
-    assert grouped.points.tolist() == [[1.0, 0.0], [2.0, 1.0], [3.0, 0.0]]

@@ -3,7 +3,7 @@
 import pytest
 
 from retrofit_app.address import neurons, readers
-from retrofit_app.address.rule import Parameter, merged, option, settle
+from retrofit_app.address.rule import merged, option, settle
 from tests.marks import each_case
 
 LEVEL = option("level", ["a", "b", "c"], "b", "level of this run")
@@ -37,11 +37,6 @@ def test_nonsense_stays_named_until_the_next_change_and_then_goes():
     assert merged(url, FIELDS, {"level": "c"}) == {"level": "c"}
 
 
-def test_a_value_of_another_run_falls_back_to_the_default():
-    settled = settle([LEVEL], {"level": ["z"]}, {"level": ["z"]}, {"level": "z"})
-    assert settled.values == {"level": "b"}
-
-
 def test_a_doubled_key_counts_once_and_is_written_once():
     settled = settle(FIELDS, {"level": ["a", "c"]}, {}, {})
     assert settled.values["level"] == "c" and "2 times" in settled.ignored[0]
@@ -68,33 +63,10 @@ def test_picks_go_there_and_back(picked, text):
     assert neurons.read(text, parents=2) == sorted(picked)
 
 
-def test_picks_are_written_in_one_way():
-    assert neurons.parameter("pick", 2).read("B8.A7.A5-6.A5") == "A5-7.B8"
-
-
 @each_case("text", ["C1", "A", "A-1", "A1-", "A1-2-3", "3", "A²", "A" + "9" * 9, "a1", "A1..;drop"])
 def test_nonsense_is_no_pick(text):
     with pytest.raises(ValueError, match="no such list of neurons"):
         neurons.parameter("pick", 2).read(text)
-
-
-def test_a_reader_may_be_any_function():
-    number = Parameter("n_first", 1, int)
-    assert settle([number], {"n-first": ["7"]}, {}, {}).values == {"n_first": 7}
-    assert settle([number], {"n-first": ["x"]}, {}, {}).values == {"n_first": 1}
-
-
-@pytest.mark.parametrize("text", ["KF-Gradient", "kf-gradient", "kf_gradient", "KF_GRADIENT"])
-def test_a_name_may_be_spelled_as_on_the_command_line(text):
-    names = ["KF-Linear", "KF-Gradient"]
-    assert readers.one_of(names)(text) == option("method", names, names[0], "method").read(text) == "KF-Gradient"
-
-
-def test_a_spelling_of_two_names_is_none_of_them():
-    two = option("run", ["My-run", "my_run"], "My-run", "run")
-    assert two.read("my_run") == "my_run"
-    with pytest.raises(ValueError, match="no such run"):
-        two.read("MY_RUN")
 
 
 @each_case("text", ["0" * 11 + "99", "2" + "0" * 12, "1" * 1900, "99", "x", "²", ""])

@@ -59,11 +59,6 @@ def test_latex_is_set_with_booktabs():
     assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {3}
 
 
-def test_a_line_without_a_network_says_why():
-    assert "colspan='3'><span>does not apply: 3 networks" in TABLE.html(LIGHT)
-    assert "| PLeaS | does not apply: 3 networks |" in TABLE.markdown()
-
-
 @pytest.mark.parametrize(
     ("values", "smallest", "best"),
     [([1, 3, 3], False, {1, 2}), ([1, None, 2], True, {0}), ([None, 2], False, set()), ([2, 2], False, set())],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .browsing import act_until, at_rest, choose, does_not_scroll_sideways, words_of_figures
+from .browsing import at_rest, choose, words_of_figures
 
 pytestmark = pytest.mark.browser
 PAGE = "/compare?runs=kf-gradient|kf-linear|hf-gradient"
@@ -68,22 +68,3 @@ def test_a_leaderboard_fills_and_is_found_again(open_page):
     at_rest(page)
     assert [name.partition(". ")[2] for name in names(page)] == ["KF-Linear", "network A", "network B", "Average"]
     assert any(words.startswith("Accuracy in per cent against seconds") for words in words_of_figures(page))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_does_not_scroll_sideways_and_every_picture_has_words(open_page, scheme):
-    page = open_page(PAGE, width=390, scheme=scheme)
-    drawn(page)
-    act_until(page, "**/compare*", lambda: page.get_by_text("Which classes are mistaken for which?").click())
-    drawn(page, figures=4)
-    assert does_not_scroll_sideways(page)
-    beginnings = [words.split(" ", 1)[0] for words in words_of_figures(page)]
-    assert beginnings == ["Table", "Confusion", "Confusion", "Grouping"]
-    # A wide table is scrolled in its own frame, where its first column stays.
-    left = page.evaluate(
-        "() => { const frame = document.querySelector('.retrofit-book'); frame.scrollLeft = 200;"
-        "return [frame.scrollLeft, frame.querySelector('tbody tr:nth-child(2) th').getBoundingClientRect().left"
-        " - frame.getBoundingClientRect().left] }"
-    )
-    assert left == [200, 0]

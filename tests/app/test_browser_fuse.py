@@ -13,7 +13,6 @@ from retrofit_app.pages.fuse.history import HEAD, ROW
 from .browsing import (
     LONG,
     at_rest,
-    does_not_scroll_sideways,
     end_workers,
     settled,
     start,
@@ -35,10 +34,10 @@ def test_first_picture_before_any_click_with_words_for_every_figure(open_page):
     page = open_page()
     page.get_by_role("heading", name="Two half-blind networks").wait_for()
     settled(page)
-    page.locator(".js-plotly-plot .main-svg").nth(3).wait_for()
+    page.locator(".js-plotly-plot .main-svg").nth(1).wait_for()
     assert page.title() == "Fuse · kf-linear"
     words = words_of_figures(page)
-    assert len(words) >= 4 and all(text and any(map(str.isdigit, text)) for text in words)
+    assert len(words) >= 2 and all(text and any(map(str.isdigit, text)) for text in words)
     assert page.locator("[role=img][aria-label*='saw 5 of 10 classes']").count() == 2
     assert page.locator("link[rel~=icon]").first.get_attribute("href").startswith(("/", ".", page.base))
 
@@ -77,24 +76,6 @@ def test_other_hosts_and_origins_are_refused(address):
     same_host = f"127.0.0.1:{port}"
     assert upgrade(same_host, f"http://{same_host}") == 101
     assert upgrade("evil.example", "http://evil.example") == upgrade(same_host, "http://evil.example") == 403
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_phone_in_both_themes_does_not_scroll_sideways(open_page, scheme):
-    for view in ("new&preset=four", "runs", "result"):
-        page = open_page(f"/?view={view}", width=390, scheme=scheme)
-        settled(page)
-        assert does_not_scroll_sideways(page), view
-    page.locator(".js-plotly-plot .xtick text").first.wait_for()
-    assert does_not_scroll_sideways(page)
-    tiles = [tile.bounding_box() for tile in page.locator(".retrofit-tiles .tile").all()]
-    assert len(tiles) == 5 and all(tile["width"] > 150 for tile in tiles)
-    assert tiles[0]["y"] == tiles[1]["y"] != tiles[3]["y"]  # two beside each other, the fused one alone
-    background = page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
-    assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 22, 20)"}[scheme]
-    # Lettering inside a figure must follow the theme.
-    fill = page.evaluate("getComputedStyle(document.querySelector('.js-plotly-plot .xtick text')).fill")
-    assert fill == {"light": "rgb(89, 89, 85)", "dark": "rgb(169, 169, 164)"}[scheme]
 
 
 def test_the_views_are_steps_of_back(open_page):
@@ -243,24 +224,3 @@ def test_networks_are_trained_first_and_the_losses_come_live(open_page, served_r
     run = page.url.partition("run=")[2].partition("&")[0]
     config = json.loads((served_runs / run / "config.json").read_text())["config"]
     assert all((served_runs / name).exists() for name in [*config["models"], config["splits"]])
-
-
-@pytest.mark.long
-def test_a_fingers_targets_on_a_phone(open_page):
-    page = open_page("/?view=new&preset=sharded&method=OTFusion", width=390)
-    settled(page)
-    # Help signs are the framework's own small ones.
-    controls = (
-        ".stButton button, .stDownloadButton button, .stButtonGroup button, .stExpander summary, .stSelectbox input"
-    )
-    for _ in range(20):  # a loaded machine draws the form late
-        heights = page.locator("[data-testid=stMain]").evaluate(
-            """(main, own) => [...main.querySelectorAll(own)]
-            .filter(one => one.offsetHeight > 2 && !one.matches('[data-testid=stTooltipHoverTarget], [aria-label^="Help for"]'))
-            .map(one => [one.innerText, Math.round(one.getBoundingClientRect().height)])""",
-            controls,
-        )
-        if len(heights) > 20:
-            break
-        page.wait_for_timeout(500)
-    assert len(heights) > 20 and [control for control in heights if control[1] < 44] == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .browsing import act_until, at_rest, does_not_scroll_sideways, press_until, words_of_figures
+from .browsing import act_until, at_rest, press_until
 
 pytestmark = pytest.mark.browser
 PAGE = "/landscape?run=hf-linear"
@@ -59,41 +59,6 @@ def test_a_click_on_the_plane_picks_a_point_and_the_line_next_to_it(open_page):
     page.locator("[aria-label^='Relief of the loss']").first.wait_for()
     page.go_back()
     page.locator(PLANE.format("loss")).first.wait_for()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_does_not_scroll_sideways_and_every_picture_has_words(open_page, scheme):
-    page = open_page(f"{PAGE}&point=7-7", width=390, scheme=scheme)
-    drawn(page)
-    assert does_not_scroll_sideways(page)
-    loss, accuracy, line = words_of_figures(page)
-    assert loss.startswith("Contours of the loss") and "fused 0." in loss
-    assert accuracy.startswith("Contours of the accuracy") and line.startswith("Lines of loss and accuracy")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080)])
-def test_a_lecture_fills_a_projector_and_keeps_run_and_sentence(open_page, width, height):
-    page = open_page(f"{PAGE}&lecture=1&path=1&shown=2")
-    page.set_viewport_size({"width": width, "height": height})
-    page.get_by_role("button", name="Leave").wait_for()
-    page.wait_for_function(  # drawn anew for a larger window
-        "least => (plots => plots.length === 2 && plots.every(one => one.querySelector('.xtitle') && one.clientHeight > least))"
-        "([...document.querySelectorAll('.js-plotly-plot')])",
-        arg=0.7 * height,
-    )
-    at_rest(page)
-    assert page.evaluate(
-        "(main => main.scrollHeight <= main.clientHeight)(document.querySelector('[data-testid=stMain]'))"
-    )
-    assert does_not_scroll_sideways(page)
-    ends = page.evaluate(
-        "[...document.querySelectorAll('.js-plotly-plot .xtitle')].map(one => one.getBoundingClientRect().bottom)"
-    )
-    assert min(ends) >= 0.9 * height
-    assert page.get_by_text("The highest barrier is between").is_visible()
-    assert page.locator(".st-key-stepper").get_by_text("HF-Linear 93.0").is_visible()
 
 
 def test_a_lecture_is_entered_and_left_by_a_key_and_turned_by_a_presenters(open_page):

@@ -1,35 +1,56 @@
-"""Lectures that are made of slides, in a real browser: they fill a projector, and a presenter's keys go through them."""
+"""Lectures in a real browser: they fill a projector, and a presenter's keys go through them."""
 
 import pytest
 
-from .browsing import at_rest, does_not_scroll_sideways, press_until
+from .browsing import at_rest, does_not_scroll_sideways, press_until, smallest_text
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-RUNS = "kf-linear|hf-linear|hf-gradient|kf-gradient"
+LEVEL = "/levels?run=kf-gradient&level=features.0"
+#: Of each step, what is nowhere else on the page.
+SENTENCES = {
+    "activations": "Neurons that are close together respond alike",
+    "importance": "Importance says how much",
+    "grouping": "groups that respond alike",
+    "targets": "Each group's target is",
+    "fit": "the weights that bring the fused level close to its targets",
+}
 #: Paths, and what is to be seen once all is revealed.
 SLIDES = {
-    "/?run=kf-linear&slide=1": "not clearly different from the ensemble",
-    "/?run=kf-linear&slide=2": "the fit brings",
-    "/?run=kf-linear&slide=3": "has the largest error",
-    f"/compare?runs={RUNS}": "are tied with 93.0",
+    "/?run=kf-linear&slide=1&shown=99": ("clearly better than A alone",),
+    "/?run=kf-linear&slide=2&shown=99": ("the fit brings",),
+    "/?run=kf-linear&slide=3&shown=99": ("of accuracy",),
+    "/compare?runs=kf-linear|hf-linear|hf-gradient|kf-gradient&shown=99": ("are tied with 93.0",),
+    "/landscape?run=hf-linear&path=1&shown=2": ("The highest barrier is between", "HF-Linear 93.0"),
+    **{f"{LEVEL}&step={step}": (words, "KF-Gradient 92.5") for step, words in SENTENCES.items()},
 }
+#: Where the pictures of such a page end.
+ENDS = """() => Math.max(...[...document.querySelectorAll(
+    '.js-plotly-plot .xtick, .js-plotly-plot .xtitle, .retrofit-neurons .frame')]
+    .map(one => one.getBoundingClientRect().bottom))"""
 
 
-@pytest.mark.parametrize("width", [1280, 1920])
-@pytest.mark.parametrize("path", SLIDES)
+@pytest.mark.parametrize("width", [1280, pytest.param(1920, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.long] * ("step" in path and "grouping" not in path)) for path in SLIDES],
+)
 def test_a_slide_fills_a_projector(open_page, path, width):
     height = width * 9 // 16
-    page = open_page(f"{path}&lecture=1&shown=99")
+    page = open_page(f"{path}&lecture=1")
     page.set_viewport_size({"width": width, "height": height})
     page.get_by_role("button", name="Leave").wait_for()
-    page.get_by_text(SLIDES[path]).first.wait_for()
+    page.get_by_text(SLIDES[path][0]).first.wait_for()
     page.locator(":is(.retrofit-tiles,.retrofit-book,.js-plotly-plot)").first.wait_for()
     at_rest(page)
+    if path.startswith(("/levels", "/landscape")):  # down to the last line, drawn anew for a larger window
+        page.wait_for_function(f"least => ({ENDS})() > least", arg=0.88 * height)
+        assert smallest_text(page) >= 16 * height / 720 * 0.97
     assert page.evaluate(
         "(main => main.scrollHeight <= main.clientHeight)(document.querySelector('[data-testid=stMain]'))"
     )
-    assert does_not_scroll_sideways(page) and not page.get_by_text("New fusion").first.is_visible()
+    assert does_not_scroll_sideways(page) and all(page.get_by_text(words).first.is_visible() for words in SLIDES[path])
+    assert not any(page.get_by_text(words).first.is_visible() for words in ("New fusion", "Keyboard shortcuts"))
 
 
 @pytest.mark.long

@@ -43,13 +43,3 @@ def test_the_command_reproduces_the_shipped_example(tmp_path, monkeypatch):
         assert new.analysis.accuracy == pytest.approx(old.analysis.accuracy, abs=4)
         for ours, theirs in zip(new.analysis.levels, old.analysis.levels, strict=True):
             assert ours.kept.mean().item() == pytest.approx(theirs.kept.mean().item(), abs=0.05)
-
-
-def test_the_shipped_runs_are_analysed_on_all_test_images():
-    for name in json.loads((runs.BUNDLED / "bundle.json").read_text())["runs"]:
-        run = read_run(runs.BUNDLED / name)
-        assert run.analysis is not None and run.analysis.missing == {}
-        ensemble, *_, fused = run.analysis.accuracy
-        assert ensemble == run.metrics["networks"]["ensemble"]["accuracy"]
-        assert fused == run.metrics["networks"]["fused"]["accuracy"]
-        assert all(path.stat().st_size < 1e6 for path in run.folder.iterdir())

@@ -11,7 +11,11 @@ from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.figures.matched import Strip, matched_levels, matched_names
 
 CLASSES = ["cat", "dog", "owl", "fox"]
+
+
 A = Network("network A", "parent", 50.0, [90.0, 0.0, 80.0, None])
+
+
 B = Network("network B", "parent", 50.0, [0.0, 96.0, 80.4, None])
 
 
@@ -28,24 +32,22 @@ def test_each_class_has_the_parent_that_knows_it_best():
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ((91.0, 96.0, 81.0, None), "KF-Linear knows every class at least as well as its best parent."),
-        ((91.0, 66.0, 81.0, None), "KF-Linear forgets no class; it loses most on dog: 66"),
-        ((10.0, 96.0, 3.0, None), "KF-Linear has forgotten cat (10 of 90"),
+        ((91.0, 96.0, 81.0, None), "knows every class at least as well"),
+        ((91.0, 66.0, 81.0, None), "forgets no class; it loses most on dog: 66"),
+        ((10.0, 96.0, 3.0, None), "forgotten cat (10 of 90"),
     ],
 )
 def test_forgotten_classes_are_named(values, says):
-    words = forgotten(fused(*values), [A, B], CLASSES).replace("\N{NO-BREAK SPACE}", " ")
-    assert words.startswith(says)
+    assert says in forgotten(fused(*values), [A, B], CLASSES).replace("\N{NO-BREAK SPACE}", " ")
 
 
-@pytest.mark.parametrize("palette", [LIGHT, DARK])
-def test_columns_stand_by_the_parent_that_knows_them(palette):
-    picture = class_sources([A, B], [fused(91, 66, 81, None)], CLASSES, palette)
+def test_columns_stand_by_the_parent_that_knows_them():
+    picture = class_sources([A, B], [fused(91, 66, 81, None)], CLASSES, LIGHT)
     heat, numbers, band = picture.figure.data
     assert list(picture.figure.layout.xaxis.ticktext) == CLASSES and len(heat.z) == 3
     assert list(band.text) == ["A", "B", "=", "="]
     assert "–" in numbers.text and "loses most on dog" in picture.alt
-    flipped = class_sources([B, A], [], CLASSES, palette).figure
+    flipped = class_sources([B, A], [], CLASSES, LIGHT).figure
     assert "class dog" in flipped.data[0].hovertext[0][0]
     assert list(flipped.layout.xaxis.ticktext) == ["dog", "cat", "owl", "fox"]
 
@@ -67,9 +69,6 @@ def test_confusions_count_every_image_once():
     words = picture.caption.replace("\N{NO-BREAK SPACE}", " ")
     assert words == "KF-Linear gets 23 of 30 images right (76.7 %). Most often it takes owl for fox, 4 times."
     assert "all 10 images right" in confusion_matrix(np.diag([5, 5]), CLASSES[:2], "A", LIGHT).caption
-
-
-# --- levels ---------------------------------------------------------------------------------------
 
 
 def strip(name: str, levels: list[str], grouping: list[float], accuracy: list[float] | None = None) -> Strip:
@@ -104,9 +103,6 @@ def test_a_level_that_one_run_lacks_is_an_empty_place():
 def test_two_equal_runs_lose_the_same():
     picture = matched_levels(strip("KF", ["a"], [0.1]), strip("HF", ["a"], [0.1]), DARK)
     assert picture.caption == "Both lose the same at every level."
-
-
-# --- accuracy against seconds ---------------------------------------------------------------------
 
 
 def points(n: int) -> list[Point]:

@@ -1,7 +1,6 @@
 """The page Compare without a browser: runs side by side, confusions, levels, the leaderboard and its worker."""
 
 import dataclasses
-import json
 import re
 import shutil
 from functools import partial
@@ -13,14 +12,18 @@ from retrofit_app import figures, runs
 from retrofit_app.models import predictions
 from retrofit_app.pages.compare import taking
 from retrofit_app.runs import compared, leaderboards
-from retrofit_core import save_model
+from retrofit_core.cli import main
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.architectures import build
+from retrofit_core.runs import RunConfig
+from retrofit_core.runs.comparison import compare_runs, quick_first
+from retrofit_core.runs.store import noted
+from retrofit_core.system.monitor import Monitor
 
 from .analyses import copied
 from .pages import clean, page_at, words
 
 pytestmark = pytest.mark.slow
+
 
 SMALL = {"view": "board", "of": "kf-linear", "methods": "Average,FedAvg", "scores": "uniform"}
 
@@ -54,7 +57,6 @@ def test_a_useful_pair_is_compared_where_nothing_was_chosen(runs_folder):
 
 def test_differences_to_the_best_parent_are_those_of_compare(runs_folder):
     """Paired over the same images, as `retrofit compare` computes them."""
-    from retrofit_core.runs import RunConfig
     from retrofit_core.runs.comparison import compare_runs
 
     entries = [runs.read_entry(runs.BUNDLED / name, shipped=True) for name in ("kf-linear", "hf-gradient")]
@@ -129,9 +131,6 @@ def test_the_comparison_is_copied_with_its_fine_tunings(runs_folder):
     assert "compare_runs(configs" in python and "display(" in cell
 
 
-# --- the leaderboard ------------------------------------------------------------------------------
-
-
 def board_of(**address) -> leaderboards.Leaderboard:
     entries, _ = runs.entries()
     entry = next(entry for entry in entries if entry.name == address["of"])
@@ -146,24 +145,6 @@ def test_the_plan_counts_what_is_there_and_what_cannot_be(runs_folder):
     assert "|1. KF-Linear|" in table and "Average|24.2" in table  # the run knows it
     assert "LP|" not in table and "Not run yet: LP." in words(page)
     assert page.button(key="start-board").label == "Start"
-
-
-def test_a_run_without_an_analysis_is_there_already(runs_folder):
-    copied("plain", seed=7, evaluate=True, analyse=False)
-    for name in ("parent-0.safetensors", "parent-1.safetensors", "splits.json"):
-        shutil.copy(runs.BUNDLED / name, runs_folder / name)
-    (planned,) = board_of(of="plain", methods="KF-Linear", scores="conductance").runs
-    assert planned.config.analyse and planned.entry.name == "plain" and planned.done
-
-
-def test_what_does_not_apply_is_a_row_with_its_reason(runs_folder):
-    names = [f"mine-parent-{index}.safetensors" for index in (0, 1, 0)]
-    copied("three", models=names, splits=None, fusion_from="iid", importance_data="fusion")
-    for name in names:
-        shutil.copy(runs.BUNDLED / name.removeprefix("mine-"), runs_folder / name)
-    page = open_page(run="three", view="board", of="three", methods="HF-Linear,Average", scores="uniform")
-    assert not page.exception and "1 does not apply to these networks, 1 to do" in words(page)
-    assert "|HF-Linear|does not apply: " in tables(page)[0] and "KF-Linear works here." in tables(page)[0]
 
 
 def test_some_of_each_family_are_chosen_and_each_has_its_line(runs_folder):
@@ -199,48 +180,25 @@ def test_start_makes_a_worker_that_can_be_cancelled(runs_folder, sleeper):
 
 def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
     """The command line reads them as the same configurations, in the folder where the parents lie."""
-    jobs = []
+    jobs, seen = [], {}
     monkeypatch.setattr("retrofit_core.runs.worker.begin", jobs.append)
     made = board_of(of="kf-linear", methods="KF-Linear,Average", scores="conductance,uniform")
     leaderboards.start(made)
     (job,) = jobs
     assert job.base == runs.BUNDLED and job.runs == runs_folder and job.work.folder == made.folder
-    seen = {}
     monkeypatch.setattr(
         "retrofit_core.runs.comparison.compare_runs", lambda configs, **rest: seen.update(configs=configs, **rest)
     )
     monkeypatch.chdir(job.base)
-    from retrofit_core.cli import main
-    from retrofit_core.runs.comparison import quick_first
-
     with pytest.raises(AttributeError):  # there is no leaderboard to print
         main(["compare", *job.words])
     assert quick_first(seen["configs"]) == [run.config for run in made.runs]
     assert list(seen["also"]) == [runs.BUNDLED / "kf-linear"] and seen["records"] == runs_folder
 
 
-def test_networks_with_batchnorm_have_the_second_rows_of_compare(runs_folder):
-    """Methods that average running statistics run again with new ones, as on the command line."""
-    copied("norms", models=["0.safetensors", "1.safetensors"], splits=None, fusion_from="iid")
-    spec = {"architecture": "vgg", "plan": [4, "M"], "batch_norm": True, "channels": 1, "size": 8}
-    for seed in (0, 1):
-        save_model(build(spec, seed=seed), runs_folder / f"{seed}.safetensors")
-    made = board_of(of="norms", methods="Average,ZipIt,Ensemble", scores="uniform")
-    assert [run.name for run in made.runs] == ["Average", "Average, reset_norms", "ZipIt", "Ensemble"]
-    page = open_page(run="norms", view="board", of="norms", methods="Average,ZipIt,Ensemble", scores="uniform")
-    (table,) = tables(page)
-    assert "Not run yet: Average, reset\\_norms and ZipIt." in words(page)  # the run measured the plain average only
-    assert not page.exception and ". Average|" in table
-
-
 def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch):
     """The worker's own work, done here: records, rows with intervals, and what is there is not made again."""
-    from retrofit_core.runs.comparison import compare_runs
-    from retrofit_core.runs.store import noted
-    from retrofit_core.system.monitor import Monitor
-
-    made = board_of(**SMALL)
-    rows_after: list[int] = []
+    made, rows_after = board_of(**SMALL), []
 
     def look(event) -> None:
         if event["kind"] == "phase" and "of 2" in str(event.get("name")):
@@ -257,15 +215,3 @@ def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch)
     table = tables(page)[0]
     assert re.search(r"\|\d\. Average\|[\d.]+\|−[\d.]+ \(−[\d.]+ to −[\d.]+\)\|", table), table
     assert any(text.startswith("Accuracy in per cent against seconds. ") for text in pictures(page))
-
-
-@pytest.mark.parametrize(
-    ("state", "says"), [("cancelled", "Cancelled: finished runs are kept."), ("failed", "no room")]
-)
-def test_a_leaderboard_that_ended_early_says_so_and_goes_on(runs_folder, state, says):
-    made = board_of(**SMALL)
-    made.folder.mkdir(parents=True)
-    (made.folder / "analysing.json").write_text(json.dumps({"state": state, "error": "no room"}))
-    page = open_page(**SMALL)
-    said = " ".join(element.value for element in [*page.warning, *page.error])
-    assert says in said and page.button(key="start-board").label == "Resume"

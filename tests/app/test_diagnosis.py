@@ -57,15 +57,6 @@ def test_what_the_next_level_regains_is_told(after, says):
     assert says in diagnosis(THREE, course([90.0, 90.0, 70.0, after], 1000))
 
 
-def test_a_level_with_a_small_error_is_not_said_to_lose_by_it():
-    text = diagnosis(THREE, course([90.0, 60.0, 60.0, 60.0], 1000))
-    assert (
-        "Its own error is small: 2.0" in text
-        and "Level 3 (layer2) has the largest, 20.0" in text
-        and "grouping" not in text
-    )
-
-
 def test_a_loss_within_chance_is_none():
     accuracy = [96.0, 95.0, 93.0, 93.0]
     text = diagnosis(THREE, course(accuracy, 300))

@@ -43,20 +43,6 @@ def test_all_networks_answer_as_their_records_say_and_levels_as_the_analysis_say
     assert min(same) > 0.99
 
 
-def test_the_strongest_groups_are_those_of_the_run_with_their_members(entry):
-    reports = readings.record(entry).levels
-    course = following.steps(entry, following.pixels_of(entry, 1), reports)
-    assert [step.answer.name for step in course] == [report.name for report in reports]
-    for step, report in zip(course, reports, strict=True):
-        assert len(step.strongest) == following.STRONGEST
-        heights = [strong.fused for strong in step.strongest]
-        assert heights == sorted(heights, reverse=True) and all(0 <= height <= 1 for height in heights)
-        for strong in step.strongest:
-            for parent, number, share in strong.members:
-                row = sum(report.widths[:parent]) + number
-                assert report.labels[row] == strong.group and 0 <= share <= 1
-
-
 def test_a_drawing_becomes_an_image_as_high_as_those_of_the_data_wherever_and_however_large_it_is_drawn(entry):
     pixels = following.drawn(THREE, 8)
     image = np.frombuffer(pixels, np.uint8).reshape(8, 8)
@@ -79,13 +65,10 @@ def test_words_say_who_is_right_and_at_which_level_that_turns():
     rows = [said("parent 0", 0.9), said("parent 1", 0.2), said("fused", 0.3), said("ensemble", 0.6)]
     course = [Step(said("conv", 0.7), ()), Step(said("<head>", 0.3), ())]
     sentence = followed_words("Test image 4", rows, course, classes, truth)
-    assert sentence == (
-        "Test image 4 shows cat. Right: A and the ensemble. Wrong: B (owl) and the fused network (owl). The right answer is "
-        "lost at level 2, <head>."
-    )
+    assert "Right: A and the ensemble. Wrong: B (owl) and the fused network (owl)." in sentence
+    assert sentence.endswith("lost at level 2, <head>.")
     assert followed_words("Your drawing", rows[:1], course, classes, None) == "Your drawing: A says cat."
-    html = answers(rows, classes, truth, LIGHT)
-    assert "aria-label='Network A answers cat, 90\N{NO-BREAK SPACE}%, right.'" in html and html.count("note wrong") == 2
+    assert answers(rows, classes, truth, LIGHT).count("note wrong") == 2
     html = steps(course, classes, truth, "conv", LIGHT)
     assert html.count("level chosen") == 1 and "&lt;head&gt;" in html and "<head>" not in html
 

@@ -16,7 +16,6 @@ from retrofit_core.runs.comparison import configurations
 from retrofit_core.runs.store import COMPARISON
 
 from .pages import clean, page_at, words
-from .surveys import noted
 
 SHIPPED = runs.bundle_facts()["runs"]
 
@@ -69,13 +68,6 @@ def test_steps_go_from_the_average_over_groups_to_the_fit_and_controls_are_compa
     assert table(steps)["compared with"].tolist() == ["", "row above", "row above", *["fused network"] * 3]
 
 
-def test_networks_without_an_average_begin_with_the_groups():
-    known = [each for each in ingredients.read(ingredients.work_of(shipped_entry())) if each.groups == ingredients.OWN]
-    steps = steps_of(known, "KF-Linear")
-    assert [(step.start, step.brings is None) for step in steps] == [(0, True), (steps[0].accuracy, False)]
-    assert finding(steps).startswith("The fit brings +13.6 points")
-
-
 def test_what_is_compared_has_the_runs_own_options_where_they_apply():
     config = dataclasses.replace(bundle.config("KF-Gradient"), options={"epochs": 3, "restarts": 2, "preset": "paper"})
     base = ingredients.base_of(config)
@@ -99,17 +91,7 @@ def test_a_run_without_them_offers_to_measure_them_and_watches(record, sleeper):
     assert "cancel-ingredients" in {widget.key for widget in page.button}
 
 
-@pytest.mark.slow
-def test_what_was_stopped_says_so_and_can_be_measured_again(record):
-    folder = ingredients.work_of(runs.read_entry(record)).folder
-    folder.mkdir(parents=True)
-    noted(folder, "failed", "no more memory")
-    page = page_at(run="mine")
-    assert "no more memory" in page.error[0].value
-    assert "start-ingredients" in {widget.key for widget in page.button}
-
-
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_worker_measures_them(record):
     entry = runs.read_entry(record)
     ingredients.begin(entry)

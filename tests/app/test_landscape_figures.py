@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from retrofit_app.figures import DARK, LIGHT, headline, landscape_plane, lettered, loss_path
+from retrofit_app.figures import DARK, LIGHT, headline, landscape_plane, loss_path
 from retrofit_app.figures.landscape import (
     PAPER,
     Scale,
@@ -19,13 +19,10 @@ from retrofit_app.figures.landscape import (
     paths_of,
     place_words,
     shares,
-    short,
 )
 from tests.marks import each_case
 
 from .surveys import invented
-
-PALETTES = pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
 
 
 def traces(picture, kind):
@@ -44,11 +41,10 @@ def targets(picture):
     return next(trace for trace in traces(picture, "scatter") if trace.customdata is not None)
 
 
-@PALETTES
-def test_contours_go_through_the_measured_points(palette):
+def test_contours_go_through_the_measured_points():
     survey = invented()
     for kind, measured in (("loss", survey.loss), ("accuracy", survey.accuracy)):
-        (contour,) = traces(landscape_plane(survey, kind, palette), "contour")
+        (contour,) = traces(landscape_plane(survey, kind, LIGHT), "contour")
         x, y, z = (np.array(values) for values in (contour.x, contour.y, contour.z))
         for row in range(5):
             for column in range(5):
@@ -71,35 +67,10 @@ def test_the_loss_above_the_clip_is_hatched_and_counted_and_the_accuracy_never()
     assert patterns(landscape_plane(survey, "loss", LIGHT, Scale(loss=(0, 100), clip=None))) == []
 
 
-def test_loss_and_accuracy_are_dark_where_they_are_good():
-    loss, accuracy = (traces(landscape_plane(invented(), kind, LIGHT), "contour")[0] for kind in ("loss", "accuracy"))
-    assert loss.colorscale == accuracy.colorscale and not loss.reversescale and accuracy.reversescale
-
-
-def test_axes_say_between_which_networks_they_run():
-    layout = landscape_plane(invented(), "loss", LIGHT).figure.layout
-    assert layout.xaxis.title.text == "network A → network B" and layout.yaxis.title.text == "towards fused →"
-
-
-def test_each_network_has_its_own_value_beside_its_marker():
-    marks = networks(landscape_plane(invented(), "loss", LIGHT))
-    assert list(marks.text[:3]) == ["<b>A</b> 1.50", "<b>B</b> 1.25", "<b>fused</b> 0.50"]
-    assert (list(marks.x), list(marks.y)) == ([0, 10, 5, 5], [0, 0, 8, 1])
-    assert networks(landscape_plane(invented(), "accuracy", LIGHT)).text[2] == "<b>fused</b> 90.0\N{NO-BREAK SPACE}%"
-
-
-def test_a_network_off_the_plane_is_hollow_and_says_how_far():
-    marks = networks(landscape_plane(invented(), "loss", LIGHT))
-    assert marks.text[3] == "<b>average</b> 2.25<br>3.21 off the plane"
-    assert marks.marker.color[3] != marks.marker.color[2] == "#FFFFFF"
-    assert marks.marker.line.color[3] == "#FFFFFF"
-
-
-@PALETTES
-@each_case("finished", [0, 1, 7, 24])
-def test_cells_that_are_not_measured_are_hatched(palette, finished):
+@each_case("finished", [0, 7])
+def test_cells_that_are_not_measured_are_hatched(finished):
     survey = invented(finished=finished)
-    picture = landscape_plane(survey, "loss", palette)
+    picture = landscape_plane(survey, "loss", LIGHT)
     assert not traces(picture, "contour") and patterns(picture) == ["x"]
     assert len(targets(picture).x) == finished
     if finished:
@@ -108,14 +79,6 @@ def test_cells_that_are_not_measured_are_hatched(palette, finished):
         assert f"{finished} of 25 points are measured" in picture.alt
     else:
         assert not traces(picture, "heatmap") and "No point of the grid is measured yet." in picture.alt
-
-
-def test_a_point_that_is_not_measured_has_the_colour_of_its_nearest_neighbour():
-    survey = invented(finished=7)
-    (cells,) = traces(landscape_plane(survey, "loss", LIGHT), "heatmap")
-    assert cells.z[1][2] == pytest.approx(survey.loss[1, 1].item()) or cells.z[1][2] == pytest.approx(
-        survey.loss[0, 2].item()
-    )
 
 
 def test_every_measured_point_can_be_clicked_and_says_loss_accuracy_and_mixture():
@@ -180,23 +143,20 @@ def test_two_landscapes_in_one_frame_have_one_size():
     assert all(span == pytest.approx((28.0, 12.0)) for span in spans)
 
 
-@PALETTES
-def test_a_line_shows_its_barrier_as_a_number_and_a_bar(palette):
+def test_a_line_shows_its_barrier_as_a_number_and_a_bar():
     path = invented().paths[0]
-    picture = loss_path(path, palette)
+    picture = loss_path(path, LIGHT)
     assert path.barrier == pytest.approx(1.125)
     assert "<b>barrier 1.12</b>" in {text for trace in picture.figure.data for text in trace.text or ()}
     assert "the loss rises by up to 1.12" in picture.alt and "50\N{NO-BREAK SPACE}% of the way" in picture.alt
-    assert "no barrier" in loss_path(invented().paths[1], palette).alt
+    assert "no barrier" in loss_path(invented().paths[1], LIGHT).alt
 
 
 def test_the_plain_average_stands_beside_its_parents():
-    markers = [
-        dataclasses.replace(invented().markers[0], name=name, accuracy=accuracy)
-        for name, accuracy in (("parent 0", 49.6), ("parent 1", 49.2), ("fused", 93.0), ("average", 23.4))
-    ]
+    numbers = (("parent 0", 49.6), ("parent 1", 49.2), ("fused", 93.0), ("average", 23.4))
+    markers = [dataclasses.replace(invented().markers[0], name=name, accuracy=share) for name, share in numbers]
     said = average_words(dataclasses.replace(invented(), markers=markers)).replace("\N{NO-BREAK SPACE}", " ")
-    assert said == "Half way between A and B is the plain average: 23.4 %, worse than either (A 49.6 %, B 49.2 %)."
+    assert "23.4 %, worse than either (A 49.6 %, B 49.2 %)" in said
     better = [*markers[:3], dataclasses.replace(markers[3], accuracy=60.0)]
     assert "better than either" in average_words(dataclasses.replace(invented(), markers=better))
     assert average_words(dataclasses.replace(invented(), markers=markers[:3])) == ""
@@ -204,77 +164,39 @@ def test_the_plain_average_stands_beside_its_parents():
 
 def test_words_say_what_was_found_and_how_it_was_measured():
     survey = invented()
-    assert headline(survey).startswith("The highest barrier is between network A and network B: the loss rises by 1.12")
-    assert headline(dataclasses.replace(survey, paths=survey.paths[1:2])).startswith("There is no barrier")
+    assert "network A and network B: the loss rises by 1.12" in headline(survey)
+    assert "no barrier" in headline(dataclasses.replace(survey, paths=survey.paths[1:2]))
     assert headline(invented(finished=3)) == ""
-    words = caption(survey)
-    for fact in (
-        "network A, network B and fused",
-        "5 × 5 points",
-        "40 images of digits (test)",
-        "seed 3",
-        "BatchNorm:",
-    ):
-        assert fact in words
+    facts = ("network A, network B and fused", "5 × 5 points", "40 images of digits (test)", "seed 3", "BatchNorm:")
+    assert [fact for fact in facts if fact not in caption(survey)] == []
     without = dataclasses.replace(survey, facts={**survey.facts, "norms": "none"})
-    assert "No BatchNorm in these networks." in caption(without)
-    assert (lettered("aligned parent 1"), short("parent 1"), short("average")) == ("aligned network B", "B", "average")
-
-
-def test_the_same_landscape_gives_the_same_picture():
-    first, second = (landscape_plane(invented(), "loss", DARK, path=("parent 0", "fused")) for _ in range(2))
-    assert first.figure.to_json() == second.figure.to_json()
-
-
-# --- the relief -----------------------------------------------------------------------------------
-
-
-def surfaces(picture) -> list[dict]:
-    return [trace for trace in picture.figure.to_plotly_json()["data"] if trace["type"] == "surface"]
+    assert "No BatchNorm" in caption(without)
 
 
 def test_the_relief_has_the_values_of_the_plane_and_ends_flat_and_grey_at_the_clip():
     survey = invented()
     relief = landscape_surface(survey, "loss", LIGHT)
-    coloured, cut = surfaces(relief)
-    heights = np.array(coloured["z"], dtype=float)
+    coloured, cut = traces(relief, "surface")
+    heights, flat = (np.array(each.z, dtype=float) for each in (coloured, cut))
     assert heights.max() == PAPER and heights.min() == pytest.approx(float(survey.loss.min()), abs=1e-5)
-    flat = np.array(cut["z"], dtype=float)
     assert np.array_equal(np.isfinite(flat), heights == PAPER) and np.ptp(flat[np.isfinite(flat)]) == 0
-    assert cut["colorscale"][0][1] == cut["colorscale"][1][1] and not cut["showscale"]
-    above = int((survey.loss > PAPER).sum())
-    assert (
-        f"Cut off flat and grey: {above} of 25 points are above 4.6" in relief.caption
-        and "Hatched" not in relief.caption
-    )
-
-
-def test_the_chosen_line_lies_on_the_relief():
-    survey = invented()
-    path = survey.paths[1]
-    relief = landscape_surface(survey, "accuracy", LIGHT, path=(path.first, path.last)).figure.to_plotly_json()["data"]
-    (line,) = [trace for trace in relief if trace.get("mode") == "lines"]
-    corners = {marker.name: marker for marker in survey.markers}
-    for at, name in ((0, path.first), (-1, path.last)):
-        assert (line["x"][at], line["y"][at]) == pytest.approx((corners[name].x, corners[name].y))
-
-
-def test_the_accuracy_is_never_cut_off_and_its_relief_has_each_networks_own_value():
-    relief = landscape_surface(invented(), "accuracy", DARK)
-    assert len(surfaces(relief)) == 1
-    names = relief.figure.to_plotly_json()["layout"]["scene"]["annotations"]
-    assert [name["text"].replace("\N{NO-BREAK SPACE}", " ") for name in names] == [
+    assert cut.colorscale[0][1] == cut.colorscale[1][1] and not cut.showscale
+    assert f"{int((survey.loss > PAPER).sum())} of 25 points are above 4.6" in relief.caption
+    whole = landscape_surface(survey, "accuracy", DARK)
+    names = [name.text.replace("\N{NO-BREAK SPACE}", " ") for name in whole.figure.layout.scene.annotations]
+    assert len(traces(whole, "surface")) == 1 and names[::3] == [
         "<b>A</b> 50.0 %",
-        "<b>B</b> 60.0 %",
-        "<b>fused</b> 90.0 %",
         "<b>average</b> 20.0 %, off the plane",
     ]
-    assert "Relief of the accuracy on the plane through network A, network B and fused" in relief.alt
 
 
-def test_names_of_networks_that_lie_close_together_stand_apart():
-    survey = invented()
-    markers = (*survey.markers, dataclasses.replace(survey.markers[2], name="fine-tuned"))
-    names = landscape_surface(dataclasses.replace(survey, markers=markers), "loss", LIGHT, ratio=2.0)
-    lengths = [name["ay"] for name in names.figure.to_plotly_json()["layout"]["scene"]["annotations"]]
-    assert lengths[4] < lengths[2] and lengths[0] == 2 * -34
+def test_axes_markers_and_distances_name_the_networks_with_their_own_values():
+    picture = landscape_plane(invented(), "loss", LIGHT)
+    axes = picture.figure.layout.xaxis.title.text, picture.figure.layout.yaxis.title.text
+    assert axes == ("network A → network B", "towards fused →")
+    marks = networks(picture)
+    off = "<b>average</b> 2.25<br>3.21 off the plane"
+    assert list(marks.text) == ["<b>A</b> 1.50", "<b>B</b> 1.25", "<b>fused</b> 0.50", off]
+    assert (list(marks.x), list(marks.y)) == ([0, 10, 5, 5], [0, 0, 8, 1])
+    assert marks.marker.color[3] != marks.marker.color[2] == "#FFFFFF"  # hollow
+    assert networks(landscape_plane(invented(), "accuracy", LIGHT)).text[2] == "<b>fused</b> 90.0\N{NO-BREAK SPACE}%"

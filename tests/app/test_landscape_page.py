@@ -47,10 +47,10 @@ def record(runs_folder) -> Path:
 def test_a_shipped_run_shows_its_landscape_before_any_click(runs_folder):
     page = open_page()
     assert clean(page) and len(pictures(page)) == 3
-    assert "The highest barrier is between" in words(page)
-    assert "Half way between A and B is the plain average: 23.4" in words(page)
-    assert "on all 359 test images, as on Fuse, the average has 24.2" in words(page)
     for fact in (
+        "highest barrier is between",
+        "is the plain average: 23.4",
+        "on all 359 test images, as on Fuse, the average has 24.2",
         "15 × 15 points, 256 images of digits (test), seed 0",
         "No BatchNorm",
         "Flatness depends on how weights",
@@ -68,20 +68,11 @@ def test_every_shipped_run_has_the_landscape_of_the_forms_defaults(name):
 def test_the_form_says_what_it_takes_before_it_starts(record):
     page = open_page(run="mine")
     assert clean(page), [element.value for element in [*page.error, *page.warning]]
-    assert "No landscape of this run is measured yet." in words(page)
-    counted = (
-        "**298 evaluations** of 256 images each (4 for networks, 225 for the grid, 33 for the lines, 36 for flatness)"
-    )
-    assert counted in words(page)
+    assert "**298 evaluations** of 256 images each (4 for networks, 225 for the grid" in words(page)
     assert any("retrofit landscape --record mine" in code.value for code in page.code)
     assert not page.button(key="start-landscape").disabled
     page.selectbox(key="landscape-resolution").set_value("7").run()
     assert page.query_params["resolution"] == "7" and "49 for the grid" in words(page)
-
-
-def test_aligned_parents_can_be_chosen_where_an_alignment_is(record):
-    page = open_page(run="mine", align="OTFusion", second="aligned parent 1")
-    assert clean(page) and "the time of the alignment" in words(page)
 
 
 @each_case(
@@ -148,16 +139,6 @@ def test_how_an_unfinished_landscape_ended_is_said_its_part_shown_and_it_goes_on
         assert kept.going and kept.has_content and "points are measured" in page.get("progress")[0].proto.text
 
 
-def test_a_worker_goes_on_and_knows_where_the_fine_tuned_network_lies(record, monkeypatch):
-    asked = []
-    monkeypatch.setattr("retrofit_core.runs.worker.begin", asked.append)
-    config = LandscapeConfig(("parent 0", "fused", "fine-tuned"), None, Landscape(resolution=5), "0123456789")
-    followups.begin(runs.read_entry(record), config)
-    words = asked[0].words
-    assert words[-1] == "--resume"
-    assert words[words.index("--tuned") + 1] == str(record / "finetunings" / "0123456789")
-
-
 def test_of_several_landscapes_one_is_chosen_and_a_deleted_one_comes_back_with_undo(record):
     for index in range(2):
         folder = placed(record, key=f"000000000{index}", seed=index)
@@ -172,15 +153,6 @@ def test_of_several_landscapes_one_is_chosen_and_a_deleted_one_comes_back_with_u
     page = open_page(run="mine")  # the way back survives a reload
     page.button(key="landscape-undo").click().run()
     assert clean(page) and folder.exists() and page.selectbox(key="landscape-map").value == folder.name
-
-
-def test_without_a_landscape_there_is_no_way_into_a_lecture(record):
-    """The key would change the address and nothing else."""
-    page = open_page(run="mine", lecture="1")
-    assert clean(page) and "go-lecture" not in {button.key for button in page.button}
-    assert "Lecture mode needs a measured landscape." in words(page)
-    placed(record)
-    assert "go-lecture" in {button.key for button in open_page(run="mine").button}
 
 
 def test_a_shipped_landscape_cannot_be_deleted(runs_folder, entry):
@@ -206,15 +178,17 @@ def lettering(page) -> set[str]:
 
 
 def test_a_lecture_has_the_run_the_finding_and_both_planes_alone(record):
+    """Without a landscape there is no way into one: the key would change the address and nothing else."""
+    assert "go-lecture" not in {button.key for button in open_page(run="mine", lecture="1").button}
     placed(record)
     page = open_page(run="mine", path="1")
     page.session_state["enlarged"] = 1.0  # as a browser tells it
     page.button(key="go-lecture").click().run()
     assert page.query_params["lecture"] == "1" and clean(page)
-    assert len(pictures(page)) == 2 and "What is half way" in words(page) and "barrier is between" not in words(page)
+    assert len(pictures(page)) == 2 and "barrier is between" not in words(page)
     assert {"<b>A</b>", "<b>average</b>", "<b>fused</b>"} <= lettering(page)
     page.button(key="go-PageDown").click().run()
-    assert page.query_params["shown"] == "1" and "Half way between A and B is the plain average" in words(page)
+    assert page.query_params["shown"] == "1" and "is the plain average" in words(page)
     assert "barrier is between" not in words(page) and not {"<b>A</b>", "<b>average</b>"} & lettering(page)
     page.button(key="go-PageDown").click().run()
     assert page.query_params["shown"] == "2" and "barrier is between" in words(page)
@@ -254,37 +228,7 @@ def test_colours_are_those_of_the_paper_of_its_own_or_of_another_run(record):
     assert "scale" not in page.query_params and clean(page)
 
 
-def test_a_line_and_a_point_are_in_the_address_and_in_words(record):
-    placed(record)
-    page = open_page(run="mine", path="2", point="1-2")
-    assert clean(page) and "From B to fused in a straight line" in words(page)
-    assert "The ringed point" in words(page) and "loss **10.00**" in words(page)
-    page.button(key="go-clear-point").click().run()
-    assert "point" not in page.query_params and "The ringed point" not in words(page)
-
-
 def test_a_damaged_landscape_is_named_in_its_place(record):
     (placed(record) / "landscape.json").write_text("{}")
     page = open_page(run="mine")
     assert not page.exception and page.error and "landscape" in page.error[0].value
-
-
-def test_what_has_no_plane_says_why(runs_folder, config):
-    from retrofit_core.runs import create
-
-    create(runs_folder / "begun", config, runs.BUNDLED)
-    assert "not finished" in words(open_page(run="begun"))
-
-
-def test_a_landscape_of_a_shipped_run_is_kept_in_the_runs_folder(entry, runs_folder, sleeper):
-    kept = followups.begin(entry, SMALL)
-    assert kept.folder == runs_folder / LANDSCAPE.folder / SMALL.key(entry.folder) and kept.going
-    SMALL.save(kept.folder, entry.folder)
-    assert {one.name for one in followups.works_of(entry, LANDSCAPE)} >= {kept.name}
-    other = runs.read_entry(runs.BUNDLED / "hf-linear", shipped=True)
-    assert kept.name not in {one.name for one in followups.works_of(other, LANDSCAPE)}
-
-
-def test_what_is_measured_is_not_measured_again(entry, runs_folder):
-    kept = followups.begin(entry, LandscapeConfig(SPANNING))
-    assert kept.folder.is_relative_to(runs.BUNDLED) and kept.state == "done" and not runs_folder.exists()

@@ -1,30 +1,12 @@
 """Lecture mode on every page that has it: slides, answers that are revealed, notes, and the way out; without a browser."""
 
-import json
-import shutil
-
 import pytest
-from streamlit.testing.v1 import AppTest
 
-from retrofit_app import runs
-from retrofit_app.figures import LIGHT, Difference
-from retrofit_app.figures.waterfall import Step, waterfall
-from retrofit_app.runs import followups
-from retrofit_core.runs.finetunings import FinetuneConfig
-from retrofit_core.runs.store import FINETUNING
+from tests.marks import each_case
 
-from .pages import MAIN, clean, page_at, to_page, words
+from .pages import clean, spoken, words
 
 pytestmark = pytest.mark.slow
-
-
-def spoken(name: str = "", /, **address: str):
-    """A page in lecture mode, in a window of 1280 x 720."""
-    page = AppTest.from_file(MAIN, default_timeout=120)
-    page.session_state["enlarged"] = 1.0  # as a browser tells it
-    for word, value in {"lecture": "1", **address}.items():
-        page.query_params[word] = value
-    return (to_page(page, name) if name else page).run()
 
 
 def html(page, what: str) -> str:
@@ -69,26 +51,6 @@ def test_a_link_opens_the_same_slide_and_notes_are_for_the_presenter(runs_folder
     assert page.query_params["lecture"] == "1" and "How many test images" in words(page)
 
 
-def test_controls_of_a_fine_tuning_are_a_slide(runs_folder):
-    record = runs_folder / "mine"
-    shutil.copytree(runs.BUNDLED / "kf-linear", record)
-    config = FinetuneConfig(epochs=3, controls=True)
-    folder = record / FINETUNING.folder / config.key(record)
-    config.save(folder, record)
-    facts = json.loads((record / "metrics.json").read_text())["networks"]["fused"]
-    for place, accuracy in ((folder, 97.0), (folder / followups.CONTROLS / "scratch", 60.0)):
-        place.mkdir(parents=True, exist_ok=True)
-        history = [{"epoch": 0, "accuracy": 50.0, "best": 0, "loss": None}]
-        curve = {"networks": {}, "history": history, "held_out": 1, "trained": 1, "epochs": 3, "seconds": 1.0}
-        (place / FINETUNING.growing).write_text(json.dumps(curve))
-        (place / FINETUNING.last).write_text(json.dumps(facts | {"accuracy": accuracy}))
-        shutil.copy(record / "fused.safetensors", place / followups.TUNED)
-    page = spoken(run="mine", slide="4", shown="1")
-    tiles = html(page, "retrofit-tiles")
-    assert clean(page) and "A new network: 60.0" in tiles and "Fused network: ?" in tiles
-    assert "The same training for all" in words(press(page, "PageDown"))
-
-
 def test_runs_side_by_side_are_revealed_row_by_row(runs_folder):
     page = spoken("compare", runs="kf-linear|hf-gradient")
     table = html(page, "retrofit-book")
@@ -112,19 +74,7 @@ def test_a_leaderboard_is_revealed_from_its_last_place(runs_folder):
     assert "1. Ensemble" in html(page, "retrofit-book") and "Ensemble is first" in words(page)
 
 
-def test_views_without_a_lecture_have_no_way_into_one(runs_folder):
-    for view in ("new", "runs"):
-        assert "go-lecture" not in keys(page_at(view=view, lecture="1"))
-
-
-def test_a_row_that_is_hidden_keeps_its_place():
-    steps = [
-        Step("a", 0.0, 20.0),
-        Step("b", 20.0, 80.0, Difference(60.0, (50.0, 70.0))),
-        Step("c", 0.0, 70.0, None, control=True),
-    ]
-    whole, part = (waterfall(steps, "", LIGHT, shown=shown).figure.to_plotly_json() for shown in (None, 1))
-    assert len(part["data"][0]["x"]) == 1 and whole["layout"]["yaxis"]["range"] == part["layout"]["yaxis"]["range"]
-    assert (
-        part["layout"]["yaxis"]["ticktext"] == ["a", "b", "c"] and part["layout"]["margin"] == whole["layout"]["margin"]
-    )
+@each_case(("name", "address"), [("levels", {"level": "features.0"}), ("levels", {"step": "fit"}), ("landscape", {})])
+def test_a_lecture_has_a_way_out_and_nothing_wrong(runs_folder, name, address):
+    page = spoken(name, run="kf-linear", **address)
+    assert clean(page) and clean(press(page, "page")) and "lecture" not in page.query_params

@@ -58,16 +58,3 @@ def test_a_finished_record_that_changes_is_read_again(finished, read, name):
     (finished / name).write_text(json.dumps({**content, "note": "an analysis was added"}))
     listed()
     assert read.count("mine") == 2
-
-
-def test_a_record_that_is_gone_or_not_finished_is_looked_at_each_time(finished, read):
-    listed()
-    status = json.loads((finished / "status.json").read_text())
-    (finished / "status.json").write_text(json.dumps({**status, "state": "cancelled"}))
-    assert listed()["mine"].state == listed()["mine"].state == "cancelled" and read.count("mine") == 3
-    shutil.rmtree(finished)
-    assert "mine" not in listed()
-
-
-def test_a_runs_folder_that_is_not_there_has_no_runs(runs_folder):
-    assert all(entry.shipped for entry in listed().values())

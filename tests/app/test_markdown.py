@@ -63,11 +63,6 @@ def test_addresses_are_no_links_and_words_between_colons_no_icons(text):
     assert re.search(patterns, text) and not re.search(patterns, escaped(text))
 
 
-def test_what_needs_no_escape_has_none():
-    text = "Level 2 (features.2) costs most: −7.5 points; 94.5 % of its error, a-b, x=1."
-    assert escaped(text) == text
-
-
 def unescaped(page: AppTest) -> list[str]:
     """Whatever the page gives to Markdown with a live picture in it."""
     kinds = ("title", "header", "markdown", "caption", "warning", "error", "info", "success")
@@ -90,12 +85,6 @@ def test_no_word_of_the_address_becomes_a_picture(runs_folder, name):
     page = page_at(name, **dict.fromkeys([*WORDS[name], "run", "format", "unknown"], f"{PICTURE}=1"), **{PICTURE: "1"})
     assert page.warning and not page.exception
     assert unescaped(page) == []
-
-
-@pytest.mark.slow
-def test_files_of_the_address_become_no_picture(runs_folder):
-    page = page_at("fuse", preset="own", files=f"{PICTURE}|b.safetensors", data=PICTURE, rows=PICTURE)
-    assert not page.exception and unescaped(page) == []
 
 
 @pytest.mark.slow

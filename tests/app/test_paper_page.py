@@ -14,16 +14,22 @@ from retrofit_app.pages.paper import taking
 from retrofit_app.runs import paper
 from retrofit_core.experiments import table
 from retrofit_core.experiments.report import summarised, verdicts
-from retrofit_core.experiments.results import write_result
+from retrofit_core.experiments.report_formats import spreadsheet
+from retrofit_core.experiments.results import Result
 from retrofit_core.experiments.units import FROM_SOURCE
-from tests.experiments.made_up import cells_of, made
+from retrofit_core.runs import RunConfig
 
-from .pages import MAIN, clean, page_at, to_page, words
+from .pages import clean, page_at, spoken, words
 
 pytestmark = pytest.mark.slow
 
+
 MINUS = "\N{MINUS SIGN}"
+
+
 OTHER_PICTURES = {"landscape": "plane-loss", "importance-histogram": "histograms"}
+
+
 CELL = "KF-Linear, conductance|2-way"
 
 
@@ -45,7 +51,7 @@ def shown(page: AppTest) -> dict[str, list[str]]:
 
 def recorded(name: str, column: str):
     """A column as a notebook has it."""
-    return table(name, results=paper.RECORDS, runs="none").column(column)
+    return table(name, results=paper.RECORDS / f"{name}.json", runs="none").column(column)
 
 
 def code(page: AppTest) -> list[str]:
@@ -70,15 +76,12 @@ def test_every_table_can_be_opened():
 
 
 def test_the_scale_is_said_in_words():
-    (drawn,) = open_page(table="vit-sharded-cifar100").get("bidi_component")
-    assert (
-        "192 of 384 channels, 5 of 7 blocks, 15 epochs in place of 250, cifar10 in place of cifar100"
-        in drawn.proto.json
-    )
-    (drawn,) = open_page(table="vgg11-noniid").get("bidi_component")
-    assert "given VGG11s of full width, 14 epochs" in drawn.proto.json
-    (drawn,) = open_page(table="vgg11-noniid", scale="small").get("bidi_component")
-    assert "given VGG11s" not in drawn.proto.json and "a quarter of the width" in drawn.proto.json
+    def head(**address: str) -> str:
+        return open_page(**address).get("bidi_component")[0].proto.json
+
+    assert "192 of 384 channels" in head(table="vit-sharded-cifar100")
+    assert "a quarter of the width" in head(table="vgg11-noniid", scale="small")
+    assert "a quarter of the width" not in head(table="vgg11-noniid")
 
 
 def test_a_cell_opens_its_recipe_from_the_record():
@@ -88,7 +91,7 @@ def test_a_cell_opens_its_recipe_from_the_record():
     assert code(page)[0] == first.command_today
     assert first.machine["commit"] in words(page) and first.inputs["parent 0"][:12] in words(page)
     fusions = page.dataframe[0].value
-    assert list(fusions["seed"]) == [0, 1, 2] and list(fusions["result"])[0] == first.key
+    assert list(fusions["result"]) == [result.key for result in column.results("PLeaS")]
 
 
 def test_an_unmeasured_cell_has_the_command_that_measures_it():
@@ -99,16 +102,6 @@ def test_an_unmeasured_cell_has_the_command_that_measures_it():
     )
 
 
-def test_a_number_at_another_scale_than_its_column_s_says_so_in_cell_and_recipe():
-    column = recorded("vgg11-noniid", "4-way")
-    line = next(line for line in column.lines if line.badge and line.paper is not None)
-    page = open_page(table="vgg11-noniid", cell=f"{line.row}|4-way")
-    assert f"<small>{line.badge}</small>" in json.loads(page.get("bidi_component")[0].proto.json)["html"]
-    assert paper.differences(column.of(line.row)) in words(page)
-    assert code(page)[0] == column.results(line.row)[0].command
-    assert "A word before a number is its scale" in words(page)
-
-
 def test_only_what_disagrees_and_only_some_families():
     column = recorded("vgg11-noniid", "2-way")
     against = {row for claim in column.claims if claim.verdict == "contradicted" for row in claim.rows}
@@ -116,8 +109,6 @@ def test_only_what_disagrees_and_only_some_families():
     assert against and against <= set(shown(page)) < set(shown(open_page(table="vgg11-noniid")))
     rows = shown(open_page(table="vgg11-noniid", families="Matching"))
     assert rows and all(row.startswith(("OTFusion", "Git-Re-Basin")) for row in rows)
-    assert "has the other sign here" in words(open_page(table="bloodmnist", disagreeing="1"))
-    assert "ZipIt" in shown(open_page(table="vgg11-noniid", families="Matching", more="1"))
 
 
 def test_all_tables_have_the_summary_of_the_report():
@@ -167,8 +158,6 @@ def test_the_picture_s_command_reads_the_same_results():
 
 
 def test_files_are_what_the_report_writes():
-    from retrofit_core.experiments.report_formats import spreadsheet
-
     page = open_page(table="widths")
     assert [button.proto.label for button in page.get("download_button")] == ["CSV", "Markdown", "LaTeX"]
     lines = spreadsheet(paper.report(paper.read()[0], ["widths"], paper.FULLEST)).splitlines()
@@ -176,39 +165,23 @@ def test_files_are_what_the_report_writes():
 
 
 def test_a_lecture_reveals_the_claims_one_after_the_other():
-    def spoken(**address: str) -> AppTest:
-        page = AppTest.from_file(MAIN, default_timeout=120)
-        page.session_state["enlarged"] = 1.0  # as a browser tells it
-        for word, value in {"lecture": "1", **address}.items():
-            page.query_params[word] = value
-        return to_page(page, "paper").run()
-
     def drawn(page: AppTest, what: str) -> str:
         return next(element.value for element in page.get("html") if f"class='{what}'" in element.value)
 
-    page = spoken(view="all")
+    page = spoken("paper", view="all")
     assert (
         clean(page) and "How many of them hold?" in words(page) and drawn(page, "retrofit-totals").count("?</div>") == 3
     )
     page.button(key="go-Right").click().run()
     assert drawn(page, "retrofit-totals").count("?</div>") == 2
     claim = recorded("vgg11-noniid", "2-way").claim("KF-Linear", "best parent")
-    page = spoken(table="vgg11-noniid", cell=CELL)
+    page = spoken("paper", table="vgg11-noniid", cell=CELL)
     assert clean(page) and f"{claim.ours:+.2f}" not in drawn(page, "retrofit-book")
     page.button(key="go-all").click().run()
     assert f"{claim.ours:+.2f}" in drawn(page, "retrofit-book") and "the paper's sign" in words(page)
     page.button(key="go-Right").click().run()
     assert page.query_params["slide"] == "2" and "4-way" in words(page)
-    assert clean(spoken(table="inference-cost")), "it has no slides, so the page stays as it is"
-
-
-def test_another_table_keeps_the_rows_and_loses_scale_and_cell():
-    page = open_page(table="vgg11-noniid", scale="small", families="Matching", cell=CELL)
-    page.selectbox(key="paper-table").select("vgg11-full").run()
-    assert {word: page.query_params[word] for word in page.query_params} == {
-        "table": "vgg11-full",
-        "families": "Matching",
-    }
+    assert clean(spoken("paper", table="inference-cost")), "it has no slides, so the page stays as it is"
 
 
 def test_a_package_without_records_says_where_they_are(monkeypatch, tmp_path):
@@ -217,15 +190,6 @@ def test_a_package_without_records_says_where_they_are(monkeypatch, tmp_path):
     assert "start retrofit app --results FOLDER" in page.info[0].value
     assert shown(page)["KF-Linear, conductance"][0] == "86.6"
     assert code(page)[1].startswith("retrofit reproduce vgg11-noniid --scale small")
-
-
-def test_newer_results_of_the_runs_folder_count(monkeypatch, runs_folder):
-    assert "64.3" not in shown(open_page(table="widths"))["KF-Linear, uniform"]
-    monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
-    wanted = ("4x, 4x", "KF-Linear, uniform", 0)
-    (cell,) = (c for c in cells_of("widths", "evening") if (c.column, c.row, c.seed) == wanted)
-    write_result(runs_folder, made(cell.units[0], accuracy=64.3))
-    assert "64.3" in shown(open_page(table="widths"))["KF-Linear, uniform"]
 
 
 def test_results_elsewhere_are_read_and_damaged_ones_named(monkeypatch, tmp_path):
@@ -238,24 +202,14 @@ def test_results_elsewhere_are_read_and_damaged_ones_named(monkeypatch, tmp_path
     assert "Nothing is measured" not in words(page)
 
 
-def test_a_run_that_is_there_leads_to_its_levels(monkeypatch):
-    (entry,) = (entry for entry in runs.entries()[0] if entry.name == "kf-linear")
-    monkeypatch.setattr(paper, "run_of", lambda result, entries: entry)
-    page = open_page(cell=CELL)
-    assert "Levels of run kf-linear" in [link.proto.label for link in page.get("page_link")]
-    assert "Its levels are not here" not in words(page)
-
-
 def test_the_run_of_a_fusion_is_found_by_its_content():
-    entry = next(entry for entry in runs.entries()[0] if entry.name == "kf-linear")
-    from retrofit_core.experiments.results import Result
-    from retrofit_core.runs import RunConfig
-
+    (entry,) = (entry for entry in runs.entries()[0] if entry.name == "kf-linear")
     changed = RunConfig.from_json(entry.config).changed()
     inputs = {f"parent {index}": digest for index, digest in enumerate(entry.networks)}
     inputs |= {"method version": str(entry.method_version), "splits": entry.inputs[entry.config["splits"]]}
-    unit = {"fusion": {name: value for name, value in changed.items() if name not in FROM_SOURCE}}
-    same = Result("key", unit, "", "", inputs)
-    assert paper.run_of(same, runs.entries()[0]) == entry
-    assert paper.run_of(Result("key", {"fusion": {**unit["fusion"], "seed": 9}}, "", "", inputs), [entry]) is None
-    assert paper.run_of(Result("key", unit, "", "", {**inputs, "parent 0": "other"}), [entry]) is None
+    unit = {name: value for name, value in changed.items() if name not in FROM_SOURCE}
+
+    def found(inputs, **changes):
+        return paper.run_of(Result("key", {"fusion": unit | changes}, "", "", inputs), runs.entries()[0])
+
+    assert found(inputs) == entry and found(inputs, seed=9) is found({**inputs, "parent 0": "other"}) is None

@@ -10,12 +10,10 @@ from retrofit_app import bundle
 from retrofit_app.pages.fuse import configs, parameters, presets
 from retrofit_app.pages.fuse.parameters import Picks
 from retrofit_app.pages.fuse.presets import PRESETS
-from retrofit_app.runs import methods
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build, fitted, parse
-from retrofit_core.training.recipes import RECIPES
 from tests.marks import each_case
 
 from .pages import address_of, form_of
@@ -66,19 +64,6 @@ def test_no_address_breaks_the_form(address):
     assert preset in PRESETS and 1 <= picks.parents <= parameters.MOST_PARENTS and len(ignored) <= len(address)
 
 
-def test_presets_write_nothing_but_their_name():
-    for name, preset in PRESETS.items():
-        assert address_of(name, preset.picks) == ({} if name == presets.FIRST else {"preset": name})
-
-
-def test_tables_say_what_the_library_knows():
-    for preset in PRESETS.values():
-        assert preset.picks.method in METHODS and preset.picks.importance in IMPORTANCE
-    assert set(parameters.RECIPES) < set(RECIPES)
-    assert list(configs.CNN_WIDTHS) == build({"architecture": "cnn"}, seed=0).spec["widths"]
-    assert fitted(parse("mlp"), (1, 8, 8), 10)["sizes"][1] == configs.MLP_WIDTH
-
-
 @pytest.mark.slow
 @each_case("arch", ["cnn", "mlp", "vgg11"])
 @each_case("scale", parameters.SCALES)
@@ -98,16 +83,6 @@ def test_another_grouping_stands_in_the_config_and_the_methods_own_does_not():
     assert same == configs.fusion(PRESETS["shipped"].picks, None, 64, 10)
     average = configs.fusion(replace(picks, method="Average", options=()), None, 64, 10)
     assert average.options is None and average.importance == "uniform" and not average.analyse
-
-
-def test_a_score_that_needs_no_data_asks_for_none():
-    picks = replace(PRESETS["own"].picks, files=("a.safetensors", "b.safetensors"))
-    needs = {name: configs.fusion(replace(picks, importance=name), None, 64, 10).importance_data for name in IMPORTANCE}
-    assert needs == {name: "fusion" if score.needs_data else None for name, score in IMPORTANCE.items()}
-
-
-def test_a_method_of_another_version_takes_nothing():
-    assert not methods.takes("Magic").importance and methods.takes("kf-linear").importance
 
 
 def test_configs_of_the_presets():

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from retrofit_app import runs
 from retrofit_app.runs import progress
 
 
@@ -82,13 +81,6 @@ def test_half_a_line_and_damaged_ones_wait_or_are_skipped(tmp_path):
     assert progress.follow(tmp_path, known).level == 0
 
 
-def test_an_earlier_attempt_does_not_speed_up_the_clock(tmp_path):
-    write(tmp_path, *TRAINING, start=0.0)
-    write(tmp_path, *TRAINING, start=5000.0)
-    known = progress.follow(tmp_path, progress.Progress(), since=5000.0)
-    assert known.left(5004.0) == pytest.approx(18)
-
-
 def test_a_resumed_training_is_timed_from_its_first_epoch(tmp_path):
     """It went on at epoch 61 of 100, after a minute of reading; an epoch takes a second."""
     epochs = [
@@ -98,19 +90,3 @@ def test_a_resumed_training_is_timed_from_its_first_epoch(tmp_path):
     write(tmp_path, *epochs, start=1060.0)
     known = progress.follow(tmp_path, progress.Progress())
     assert known.left(1064.0) == pytest.approx(35)
-
-
-def test_long_steps_before_the_first_level_are_counted(tmp_path):
-    write(
-        tmp_path,
-        {"kind": "phase", "name": "importance"},
-        {"kind": "step", "name": "conductance", "index": 2, "total": 7},
-    )
-    known = progress.follow(tmp_path, progress.Progress())
-    assert "conductance), part 3 of 7" in progress.sentence(known, "AB", 1.0, 0.0)
-
-
-def test_levels_that_are_finished_come_with_their_errors():
-    rows = progress.finished_levels(runs.BUNDLED / "kf-linear")
-    assert len(rows) == 4 and all(0 <= row["grouping"] < 100 for row in rows)
-    assert rows[0]["neurons"] == "16 + 16 → 16"

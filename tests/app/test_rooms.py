@@ -2,12 +2,10 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from retrofit_app import runs
-from retrofit_app.address.session import Scope
-from retrofit_app.pages import PAGES
 from tests.marks import each_case
 
 APP = runs.BUNDLED.parent
@@ -43,9 +41,9 @@ def room_of(path: Path) -> str:
     return path.relative_to(APP).parts[0].removesuffix(".py")
 
 
-def imports_of(path: Path, tree: ast.AST | None = None) -> Iterator[tuple[str, ...]]:
+def imports_of(path: Path, nodes: Iterable[ast.AST] = ()) -> Iterator[tuple[str, ...]]:
     """The parts of every imported name, relative ones resolved: ("retrofit_app", "runs", "methods")."""
-    for node in ast.walk(tree or ast.parse(path.read_text())):
+    for node in nodes or ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -53,16 +51,6 @@ def imports_of(path: Path, tree: ast.AST | None = None) -> Iterator[tuple[str, .
             module = (node.module or "").split(".") if node.module else []
             parts = base[: len(base) - node.level + 1] + module if node.level else module
             yield from ((*parts, alias.name) for alias in node.names)
-
-
-def at_module_level(tree: ast.Module) -> ast.Module:
-    """A file without its functions."""
-
-    class Drop(ast.NodeTransformer):
-        def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-            return None
-
-    return Drop().visit(tree)
 
 
 @each_case("path", FILES)
@@ -85,8 +73,11 @@ def test_what_needs_no_page_imports_no_streamlit(path):
 
 @each_case("path", [path for path in FILES if path.name not in ("bundle.py", "train.py")])  # programs of their own
 def test_torch_is_imported_in_functions_only(path):
-    imported = {parts[0] for parts in imports_of(path, at_module_level(ast.parse(path.read_text())))}
-    assert not imported & {"torch", "torchvision"}
+    tree = ast.parse(path.read_text())
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    inside = {id(node) for function in functions for node in ast.walk(function)}
+    outside = [node for node in ast.walk(tree) if id(node) not in inside]
+    assert not {"torch", "torchvision"} & {parts[0] for parts in imports_of(path, outside)}
 
 
 @each_case("path", [path for path in FILES if room_of(path) not in ("address", "shell")])
@@ -95,35 +86,10 @@ def test_the_address_is_touched_by_its_room_and_the_shell_only(path):
     assert "query_params" not in used
 
 
-def test_every_page_is_a_folder_and_a_line():
-    folders = {path.parent.name for path in (APP / "pages").glob("*/page.py")}
-    assert folders == {listed.name for listed in PAGES}
-    for listed in PAGES:
-        tree = ast.parse((APP / "pages" / listed.name / "page.py").read_text())
-        assert "page" in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-
-
 def test_the_architecture_page_has_the_same_table():
     page = (APP.parents[1] / "docs" / "architecture.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \|([^|]*)\|$", page, re.MULTILINE)
     assert {room: set(re.findall(r"`(\w+)`", names)) for room, names in rows if room in ROOMS} == ROOMS
-
-
-def test_parameters_of_two_pages_have_keys_of_their_own():
-    assert len({Scope(page).key("level") for page in ("", "levels", "landscape")}) == 3
-
-
-def test_a_page_cannot_take_the_name_of_a_parameter_of_all_pages():
-    from streamlit.testing.v1 import AppTest
-
-    def clash():
-        from retrofit_app.address.rule import option
-        from retrofit_app.address.session import ALL, Scope
-
-        ALL.read(dict, [option("run", ["a"], "a", "run")])
-        Scope("levels").read(dict, [option("run", ["a"], "a", "run")])
-
-    assert "run is a parameter of all pages" in AppTest.from_function(clash).run().exception[0].message
 
 
 def test_the_same_word_on_two_pages_is_two_parameters():

@@ -27,12 +27,6 @@ def test_data_sets_are_found_beside_the_runs_and_where_the_variable_says(runs_fo
     assert sources.data_sets() == ["digits", "../data/mnist", str(elsewhere / "cifar10")]
 
 
-def test_names_lead_back_to_the_same_place(runs_folder, tmp_path):
-    for path in (tmp_path / "data" / "mnist", tmp_path.parent / "other"):
-        assert sources.located(sources.named(path)) == str(path)
-    assert sources.located("digits") == "digits"
-
-
 def test_known_folders_are_those_of_runs_data_and_the_shipped_files(runs_folder, tmp_path, monkeypatch):
     monkeypatch.setenv(sources.VARIABLE, str(tmp_path / "sets"))
     known = ["digits", "own/a.pt", "../data/mnist", str(tmp_path / "sets" / "a"), str(runs.BUNDLED / "splits.json")]
@@ -58,22 +52,6 @@ def test_an_upload_is_kept_under_its_content_and_only_that_can_be_deleted(runs_f
     assert (runs_folder / "victim.safetensors").exists()
     assert uploads.forget(name) is None
     assert not list((runs_folder / "uploads").iterdir())
-
-
-@pytest.mark.parametrize(
-    ("name", "kept"),
-    [
-        ("../../evil.safetensors", "evil"),
-        ("C:\\nets\\Käfer (2).safetensors", "Käfer (2)"),
-        ("a|b\n*c.safetensors", "a_b__c"),
-        ("..safetensors", "network"),
-        ("x" * 300 + ".safetensors", "x" * uploads.LONGEST_NAME),
-    ],
-)
-def test_an_upload_keeps_its_own_name_without_what_paths_and_addresses_give_a_meaning(runs_folder, name, kept):
-    stored = uploads.keep(name, packed(GOOD, bytes(4)))
-    assert uploads.title(stored) == f"{kept}.safetensors" and uploads.is_upload(stored)
-    assert (runs_folder / stored).is_file() and uploads.forget(stored) is None and not (runs_folder / stored).exists()
 
 
 @pytest.mark.parametrize(("state", "deleted"), [("cancelled", False), ("running", False), ("done", True)])

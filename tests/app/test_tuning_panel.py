@@ -13,16 +13,18 @@ from retrofit_app.figures import LIGHT
 from retrofit_app.figures.tuning import tuning_curve
 from retrofit_app.runs import followups
 from retrofit_app.runs.compared import networks_of
-from retrofit_core.runs import worker
 from retrofit_core.runs.finetunings import FinetuneConfig
-from retrofit_core.runs.store import FINETUNING, Work, worker_of
+from retrofit_core.runs.store import FINETUNING, Work
 from retrofit_core.training.evaluation import as_bits
 
 from .pages import clean, page_at, words
 
 pytestmark = pytest.mark.slow
 
+
 SHORT = FinetuneConfig(epochs=3)
+
+
 BEFORE = {"parent 0": 49.0, "parent 1": 50.0, "ensemble": 99.0, "fused": 94.0}
 
 
@@ -54,22 +56,13 @@ def opened(monkeypatch):
 
 def course(accuracies=(94.0, 96.0, 95.0, 97.0), epochs=3):
     """A curve as a worker writes it, with these accuracies of epoch 0 and on."""
-    history = []
-    for epoch, accuracy in enumerate(accuracies):
-        best = max(range(epoch + 1), key=lambda index: accuracies[index])
-        history.append(
-            {"epoch": epoch, "epochs": epochs, "loss": 1.5 if epoch else None, "accuracy": accuracy, "best": best}
-        )
-    networks = {name: {"accuracy": value} for name, value in BEFORE.items()}
-    return {
-        "data": "digits",
-        "trained": 1295,
-        "held_out": 143,
-        "epochs": epochs,
-        "networks": networks,
-        "history": history,
-        "seconds": 2.0,
-    }
+    best = [max(range(epoch + 1), key=lambda index: accuracies[index]) for epoch in range(len(accuracies))]
+    history = [
+        {"epoch": epoch, "epochs": epochs, "loss": 1.5 if epoch else None, "accuracy": accuracy, "best": best[epoch]}
+        for epoch, accuracy in enumerate(accuracies)
+    ]
+    facts = {"data": "digits", "trained": 1295, "held_out": 143, "epochs": epochs, "seconds": 2.0}
+    return facts | {"networks": {name: {"accuracy": value} for name, value in BEFORE.items()}, "history": history}
 
 
 def placed(record: Path, config=SHORT, accuracy: float | None = 97.5, **changes) -> Path:
@@ -107,9 +100,6 @@ def tiles(page: AppTest) -> str:
     )
 
 
-# --- on disk --------------------------------------------------------------------------------------
-
-
 def test_one_of_a_shipped_run_is_kept_in_the_runs_folder(entry, runs_folder, sleeper):
     kept = followups.begin(entry, SHORT)
     assert kept.folder == runs_folder / FINETUNING.folder / SHORT.key(entry.folder) and kept.going
@@ -122,15 +112,6 @@ def test_what_is_done_is_not_done_again(record):
     folder = placed(record)
     kept = followups.begin(runs.read_entry(record), SHORT)
     assert kept.folder == folder and kept.state == "done"
-
-
-# --- the panel ------------------------------------------------------------------------------------
-
-
-def test_a_run_without_any_says_what_it_is_and_reads_nothing(record):
-    page = page_at(run="mine")
-    assert clean(page) and "Fusion trains nothing" in words(page)
-    assert "start-tuning" not in {button.key for button in page.button}
 
 
 def test_the_form_says_which_images_it_takes_how_long_and_the_command(record, opened):
@@ -193,23 +174,14 @@ def test_the_result_is_a_tile_beside_the_others_and_one_of_several_is_chosen(rec
     assert clean(page) and "Fine-tuned: 96.0" in tiles(page)  # the tile follows the list below it
 
 
-def compared(record: Path, finished: int = 3) -> Path:
-    """A fine-tuning with so many finished controls, the next one at work."""
-    folder = placed(record, FinetuneConfig(epochs=3, controls=True))
-    for index, (name, accuracy) in enumerate({"parent 0": 95.5, "average": 91.0, "scratch": 40.0}.items()):
-        control = folder / followups.CONTROLS / name
-        if index <= finished:
-            control.mkdir(parents=True)
-            accuracies = (49.0, 60.0, 70.0, accuracy) if index < finished else (49.0, 60.0)
-            (control / FINETUNING.growing).write_text(json.dumps(course(accuracies)))
-        if index < finished:
-            (control / FINETUNING.last).write_text(json.dumps(result(accuracy)))
-            shutil.copy(record / "fused.safetensors", control / followups.TUNED)
-    return folder
-
-
 def test_controls_stand_beside_the_fused_network(record):
-    compared(record)
+    folder = placed(record, FinetuneConfig(epochs=3, controls=True))
+    for name, accuracy in {"parent 0": 95.5, "average": 91.0, "scratch": 40.0}.items():
+        control = folder / followups.CONTROLS / name
+        control.mkdir(parents=True)
+        (control / FINETUNING.growing).write_text(json.dumps(course((49.0, 60.0, 70.0, accuracy))))
+        (control / FINETUNING.last).write_text(json.dumps(result(accuracy)))
+        shutil.copy(record / "fused.safetensors", control / followups.TUNED)
     page = page_at(run="mine")
     said = words(page).replace("\N{NO-BREAK SPACE}", " ")
     assert (
@@ -219,36 +191,10 @@ def test_controls_stand_beside_the_fused_network(record):
     assert "**clearly better than a new network** by 57.5 points (" in said
     book = next(element.value for element in page.get("html") if "Networks before and after" in element.value)
     assert "From" not in book and "49.6" in book and "0.49 → 0.10" in book.replace("\N{NO-BREAK SPACE}", " ")
-
-
-def test_controls_that_are_not_finished_are_counted_and_the_fused_network_stays(record, sleeper):
-    work = followups.begin(runs.read_entry(record), FinetuneConfig(epochs=3, controls=True))
-    compared(record, finished=1)
-    (work.folder / "analysing.json").write_text(
-        json.dumps({"state": "running", "name": "fine-tuning 3 of 4, average", "index": 7, "total": 12})
-    )
-    page = page_at(run="mine")
-    bar = page.get("progress")[0].proto
-    assert clean(page) and bar.text.startswith("Fine-tuning 3 of 4, average: epoch 1 of 3 is done") and bar.value == 58
-    assert "Fine-tuned: 97.5" in tiles(page)
-    assert [network.tuning is not None for network in networks_of(runs.read_entry(record))] == [False, True]
-
-
-def test_what_was_done_without_controls_is_started_for_them(record, opened, sleeper):
-    folder = placed(record)
-    page = page_at(run="mine", **{"tune-epochs": "3"})
-    assert "show-tuning" in {button.key for button in page.button} and "more for the other networks" not in words(page)
-    page.checkbox(key="tuning-tune_controls").check().run()
-    assert page.query_params["tune-controls"] == "1" and "more for the other networks" in words(page)
-    assert any("--epochs 3 --controls" in code.value for code in page.code)
-    page.button(key="start-tuning").click().run()
-    assert not page.exception and Work(FINETUNING, folder).going
-
-
-def test_no_better_epoch_is_said(record):
-    placed(record, accuracies=(94.0, 90.0, 91.0, 92.0))
-    page = page_at(run="mine")
-    assert clean(page) and "None of the 3 epochs was better than the start" in words(page)
+    page.session_state["enlarged"] = 1.0  # as a browser tells it
+    for word, value in {"lecture": "1", "slide": "4", "shown": "1"}.items():
+        page.query_params[word] = value
+    assert clean(page.run()) and "A new network: 40.0" in tiles(page) and "Fused network: ?" in tiles(page)
 
 
 @pytest.mark.parametrize(
@@ -283,35 +229,17 @@ def test_a_damaged_one_is_named_in_its_place(record):
     assert not page.exception and "curve.json of the fine-tuning" in page.error[0].value
 
 
-# --- on disk --------------------------------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_the_whole_of_it_by_a_worker(record):
-    kept = followups.begin(runs.read_entry(record), FinetuneConfig(epochs=1))
-    code = worker.CHILDREN[worker_of(kept.folder)["pid"]].wait(300)
-    assert code == 0, (code, (kept.folder / worker.LOG).read_text())
-    assert (
-        kept.state == "done"
-        and followups.metrics(kept)["samples"] == 359
-        and len(followups.curve(kept)["history"]) == 2
-    )
-
-
-# --- the picture ----------------------------------------------------------------------------------
-
-
 def test_the_picture_has_every_epoch_the_kept_one_and_the_networks_before():
     curve = course()
     picture = tuning_curve(curve["history"], curve["networks"], 3, LIGHT)
-    data = picture.figure.to_plotly_json()["data"]
-    line = next(trace for trace in data if trace["mode"] == "lines+markers")
-    assert list(line["x"]) == [0, 1, 2, 3] and list(line["y"]) == [94.0, 96.0, 95.0, 97.0]
-    star = next(trace for trace in data if trace.get("marker", {}).get("symbol") == "star")
-    assert list(star["x"]) == [3] and list(star["y"]) == [97.0]
-    levels = sorted(trace["y"][0] for trace in data if trace["mode"] == "lines" and trace["y"][0] == trace["y"][-1])
+    data = picture.figure.data
+    line = next(trace for trace in data if trace.mode == "lines+markers")
+    assert list(line.x) == [0, 1, 2, 3] and list(line.y) == [94.0, 96.0, 95.0, 97.0]
+    star = next(trace for trace in data if trace.marker.symbol == "star")
+    assert list(star.x) == [3] and list(star.y) == [97.0]
+    levels = sorted(trace.y[0] for trace in data if trace.mode == "lines" and trace.y[0] == trace.y[-1])
     assert levels == sorted(BEFORE.values())
-    labels = next(trace for trace in data if trace["mode"] == "text")
-    assert [text.strip() for text in labels["text"]] == ["ensemble", "before", "A, B"]
+    labels = next(trace for trace in data if trace.mode == "text")
+    assert [text.strip() for text in labels.text] == ["ensemble", "before", "A, B"]
     assert "the best is epoch 3" in picture.alt and "network A 49.0" in picture.alt
-    assert "No epoch is finished yet" in tuning_curve([], {"fused": {"accuracy": 90.0}}, 5, LIGHT).caption
+    assert tuning_curve([], {"fused": {"accuracy": 90.0}}, 5, LIGHT).caption

@@ -109,10 +109,3 @@ def test_two_data_sets_in_one_folder(tmp_path, publish):
     with pytest.raises(ValueError, match="holds several data sets .*give the folder of one"):
         load(tmp_path)
     assert load(tmp_path / "cifar-10-batches-py").name == "cifar10"
-
-
-def test_a_missing_batch_says_so(tmp_path):
-    cifar10(tmp_path / "cifar10")
-    (tmp_path / "cifar10" / "cifar-10-batches-py" / "data_batch_4").unlink()
-    with pytest.raises(ValueError, match="holds no train split.* For cifar10, `retrofit data cifar10` downloads"):
-        load(tmp_path / "cifar10")

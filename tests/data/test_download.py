@@ -59,19 +59,3 @@ def test_the_others_say_what_to_download_and_where_to_put_it(name):
     with pytest.raises(ValueError, match="is not downloaded by this command: ") as caught:
         download(name)
     assert str(caught.value).count(". ") == 0 and DATASETS[name].advice.split()[0] in str(caught.value) + "it"
-
-
-def test_digits_are_there_already():
-    with pytest.raises(ValueError, match=r"nothing to download\. Use --data digits"):
-        download("digits")
-
-
-def test_unknown_names_are_told_the_nearest():
-    with pytest.raises(ValueError, match="unknown data set 'cifar11'. Known: .* Did you mean 'cifar10'"):
-        download("cifar11")
-
-
-def test_without_a_name_all_are_listed():
-    result = CliRunner().invoke(app, ["data"])
-    assert result.exit_code == 0
-    assert all(name in result.output for name in DATASETS)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from retrofit_core.data import DATASETS, decoding, load
+from retrofit_core.data import DATASETS, load
 from tests.marks import each_case
 
 from .conftest import bomb, encoded
@@ -70,12 +70,6 @@ def test_val_and_test_take_the_classes_of_train(tmp_path):
         load(tmp_path, "test", **PLAIN)
 
 
-def test_unlabelled_test_images_are_passed_over(tmp_path):
-    animals(animals(tmp_path), "val")
-    put(tmp_path, test__x_dot_png=9)
-    assert len(load(tmp_path, "test", **PLAIN)) == 4
-
-
 def test_a_folder_without_splits_is_divided_the_same_way_everywhere(tmp_path):
     put(tmp_path, **{f"{name}__{number:02}_dot_png": 0 for name in ("a", "b") for number in range(20)})
     train, test = load(tmp_path, **PLAIN), load(tmp_path, "test", **PLAIN)
@@ -89,13 +83,6 @@ def test_a_folder_without_splits_is_divided_the_same_way_everywhere(tmp_path):
     assert test.images[:, 0, 0, 0].tolist() == np.concatenate(expected).tolist()
     with pytest.raises(ValueError, match="holds no val split"):
         load(tmp_path, "val", **PLAIN)
-
-
-def test_too_few_images_for_a_split(tmp_path):
-    put(tmp_path, a__1_dot_png=1, b__1_dot_png=1)
-    assert len(load(tmp_path, **PLAIN)) == 2
-    with pytest.raises(ValueError, match="too few images for a test split"):
-        load(tmp_path, "test", **PLAIN)
 
 
 def test_imagenet_gets_its_usual_transform(tmp_path):
@@ -128,22 +115,6 @@ def test_sizes_that_differ_need_a_size(tmp_path):
     assert load(tmp_path, size=4, **PLAIN).images.shape == (2, 3, 4, 4)
 
 
-@pytest.mark.parametrize("size", [0, -1, 5000, 2.5, True])
-def test_sizes_that_are_none(size):
-    with pytest.raises(ValueError, match="--size is the side of the images in pixels, 1 to 4096"):
-        load("digits", size=size)
-
-
-def test_size_of_data_in_memory():
-    from torchvision.transforms import Resize
-
-    data = load("digits", size=32)
-    assert data.shape == (1, 32, 32)
-    expected = np.asarray(Resize(32)(Image.fromarray(load("digits").images[5, 0].numpy())))
-    assert np.abs(data.pixels([5])[0, 0].numpy().astype(int) - expected.astype(int)).max() <= 1
-    assert data.pixels([]).shape == (0, 1, 32, 32)
-
-
 def modes():
     grey = np.arange(24, dtype=np.uint8).reshape(4, 6) * 10
     rgb = np.stack([grey] * 3, axis=2)
@@ -174,12 +145,9 @@ def hostile(pixels=None):
     yield "truncated jpeg", jpeg[: len(jpeg) // 2], "cannot be decoded as an image"
     yield "text", b"hello, I am a photograph", "cannot be decoded as an image"
     yield "empty", b"", "cannot be decoded as an image"
-    yield "gif by another name", b"GIF89a" + bytes(40), "cannot be decoded as an image"
     yield "bomb", bomb(9_000), "is 9000x9000 pixels: more than .* are refused"
     yield "larger bomb", bomb(50_000), "cannot be decoded|are refused"
     yield "elongated", elongated(), "far too elongated to be resized"
-    yield "svg", b"<svg onload='alert(1)'/>", "cannot be decoded as an image"
-    yield "truncated png", encoded(colour(1))[:60], "cannot be decoded as an image"
     yield "tiff by another name", encoded(colour(1), "TIFF"), "cannot be decoded as an image"
     yield "bmp of negative sizes", b"BM" + struct.pack("<I4xI3i2H28x", 100, 54, 40, -6, -4, 1, 24), "cannot be decoded"
 
@@ -197,35 +165,6 @@ def test_hostile_files_are_named(tmp_path, case, row):
     put(tmp_path, **{f"train__{names[0]}__bad_dot_jpg": content, f"train__{names[1]}__good_dot_png": 1})
     with pytest.raises(ValueError, match=f"bad.jpg.*({message})"):
         load(tmp_path, size=224, **PLAIN).images  # noqa: B018
-
-
-def test_only_wanted_rows_are_opened(tmp_path, monkeypatch):
-    data = load(animals(tmp_path), **PLAIN)
-    opened = []
-    original = decoding._content
-    monkeypatch.setattr(decoding, "_content", lambda path: opened.append(os.path.basename(path)) or original(path))
-    data.pixels([2, 2]), data.pixels([2])
-    assert opened == ["b.png"]
-
-
-def test_large_sets_are_neither_kept_nor_read_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(decoding, "KEPT", 0)
-    monkeypatch.setattr(decoding, "CHUNK", 2)
-    data = load(animals(tmp_path), **PLAIN)
-    assert data.pixels([3, 0, 2, 1, 3])[:, 0, 0, 0].tolist() == [3, 4, 1, 2, 3]
-
-
-def test_an_empty_class_folder(tmp_path):
-    (animals(tmp_path) / "train" / "bee").mkdir()
-    put(tmp_path, train__bee__notes_dot_txt=b"none yet")
-    with pytest.raises(ValueError, match=r"class folder .*bee holds no images \(.jpg, .jpeg, .png, .webp, .bmp\)"):
-        load(tmp_path, **PLAIN)
-
-
-def test_images_of_formats_that_are_not_read_are_not_passed_over(tmp_path):
-    put(animals(tmp_path), train__cat__scan_dot_TIF=b"II*")
-    with pytest.raises(ValueError, match=r"cat/scan.TIF is no .jpg.*: convert or remove it"):
-        load(tmp_path, **PLAIN)
 
 
 def test_a_single_class_folder_is_the_wrong_folder(tmp_path):
@@ -253,29 +192,6 @@ def test_links(tmp_path):
     (train / "cat" / "0.png").symlink_to("0.png")
     with pytest.raises(ValueError, match=r"cat/0.png cannot be read: (Too many levels|No such file)"):
         load(tmp_path / "a", **PLAIN).images  # noqa: B018
-
-
-def test_what_cannot_be_read(tmp_path, monkeypatch):
-    animals(tmp_path)
-
-    def refuse(path, *_):
-        raise PermissionError(13, "Permission denied", str(path))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "scandir", refuse)
-        with pytest.raises(ValueError, match="cannot be read: Permission denied"):
-            load(tmp_path, **PLAIN)
-    with monkeypatch.context() as patch:
-        patch.setattr("builtins.open", refuse)
-        with pytest.raises(ValueError, match=r"d.png cannot be read: Permission denied"):
-            load(tmp_path, **PLAIN)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_a_pipe_is_not_waited_for(tmp_path):
-    os.mkfifo(animals(tmp_path) / "train" / "cat" / "pipe.jpg")
-    with pytest.raises(ValueError, match="pipe.jpg cannot be decoded as an image: it is no regular file"):
-        load(tmp_path, **PLAIN).images  # noqa: B018
 
 
 def test_a_huge_file_is_not_read(tmp_path, monkeypatch):
@@ -317,13 +233,9 @@ def both(folder, train, test):
     ("train", "test"),
     [
         ("Training", "Testing"),
-        ("TRAIN", "Test"),
         ("Train", "val"),
-        ("training", "Validation"),
         ("trainset", "dev"),
-        ("training_set", "eval"),
         ("Train Images", "test_images"),
-        ("seg_train", "seg_test"),
         ("training_set__training_set", "test_set__test_set"),
         ("seg_train__seg_train", "seg_test__seg_test"),
         ("archive__Training", "archive__Testing"),
@@ -339,11 +251,6 @@ def test_splits_by_their_names_in_the_wild(tmp_path, train, test):
         data, theirs = load(tmp_path, name, **PLAIN), ImageFolder(str(tmp_path / folder.replace("__", "/")))
         assert list(data.classes) == theirs.classes == ["cat", "dog"]
         assert data.labels.tolist() == theirs.targets and len(data.images) == len(theirs)
-
-
-@pytest.mark.parametrize("name", ["val", "valid", "Validation", "DEV"])
-def test_a_split_may_be_asked_for_by_its_other_names(tmp_path, name):
-    assert load(both(tmp_path, "Train", name), name.swapcase(), **PLAIN).split == "val"
 
 
 @pytest.mark.parametrize("name", ["test", "Testing", "val"])
@@ -386,14 +293,10 @@ def test_what_systems_leave_behind_is_no_data_at_any_depth(tmp_path):
     both(tmp_path, "train", "test")
     before = [digest(tmp_path, split) for split in ("train", "test")]
     junk = [
-        "__MACOSX/train/cat/._1.png",
         ".git/objects/a.png",
-        "train/.ipynb_checkpoints/1-checkpoint.png",
         "train/cat/.ipynb_checkpoints/1-checkpoint.png",
-        "train/cat/__MACOSX/1.png",
         "train/dog/._1.jpg",
         "train/dog/.DS_Store",
-        "train/dog/Thumbs.db",
         "test/@eaDir/1.jpg",
         "test/cat/deep/.cache/1.tif",
     ]
@@ -404,3 +307,10 @@ def test_what_systems_leave_behind_is_no_data_at_any_depth(tmp_path):
     assert load(tmp_path, **PLAIN).classes == ("cat", "dog")
     assert [len(load(tmp_path, split, **PLAIN).images) for split in ("train", "test")] == [6, 4]
     assert [digest(tmp_path, split) for split in ("train", "test")] == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(animals(tmp_path) / "train" / "cat" / "pipe.jpg")
+    with pytest.raises(ValueError, match="pipe.jpg cannot be decoded as an image: it is no regular file"):
+        load(tmp_path, **PLAIN).images  # noqa: B018

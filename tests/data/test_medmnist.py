@@ -50,19 +50,6 @@ def test_the_size_chooses_the_file(tmp_path):
     assert load(tmp_path, size=32).shape == (3, 32, 32)
 
 
-def test_grey_sets_of_other_names(tmp_path):
-    content = put(tmp_path, "breastmnist_28.npz", train_images=np.arange(45, dtype=np.uint8).reshape(5, 3, 3))
-    data = load(tmp_path, mean=0.5, std=0.5)
-    assert data.shape == (3, 3, 3)
-    assert np.array_equal(data.images.numpy(), np.repeat(content["train_images"][:, None], 3, axis=1))
-
-
-def test_two_sets_in_one_folder(tmp_path):
-    put(tmp_path), put(tmp_path, "pathmnist_64.npz")
-    with pytest.raises(ValueError, match="holds the MedMNIST sets bloodmnist, pathmnist: put each into a folder"):
-        load(tmp_path)
-
-
 @each_case(
     ("changed", "message"),
     [
@@ -118,3 +105,9 @@ def test_classes_of_an_unknown_set_are_those_of_the_training_split(tmp_path):
     assert (
         load(tmp_path, "test", mean=0.0, std=1.0).classes == load(tmp_path, mean=0.0, std=1.0).classes == tuple("01234")
     )
+
+
+def test_two_sets_in_one_folder(tmp_path):
+    put(tmp_path), put(tmp_path, "pathmnist_64.npz")
+    with pytest.raises(ValueError, match="holds the MedMNIST sets bloodmnist, pathmnist: put each into a folder"):
+        load(tmp_path)

@@ -72,13 +72,3 @@ def test_damaged_gzip(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="cannot be read|not a whole"):
             load(tmp_path / "mnist")
-
-
-def test_missing_half(tmp_path):
-    put(tmp_path / "mnist")
-    (tmp_path / "mnist" / LABELS).unlink()
-    with pytest.raises(ValueError, match="holds no train split"):
-        load(tmp_path / "mnist")
-    put(tmp_path / "mnist")
-    with pytest.raises(ValueError, match="holds no test split"):
-        load(tmp_path / "mnist", "test")

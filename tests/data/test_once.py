@@ -2,7 +2,6 @@
 
 import os
 
-import numpy as np
 import pytest
 
 from retrofit_core.data import decoding, load, once
@@ -53,16 +52,3 @@ def test_what_has_just_changed_is_read_every_time(parquet_folder, decodings):
     for _ in range(2):
         load(folder, mean=0.5, std=0.5).pixels()
     assert len(decodings) == 6
-
-
-def test_kept_splits_are_bounded_and_the_last_used_stay(parquet_folder, decodings, monkeypatch):
-    monkeypatch.setattr(once, "KEPT", 2 * 3 * 3 * 4 * 6)  # two folders of three images
-    folders = [aged(parquet_folder(name), monkeypatch) for name in ("a", "b", "c")]
-    for folder in (folders[0], folders[1], folders[0], folders[2]):
-        load(folder).pixels()
-    assert len(decodings) == 9
-    load(folders[0]).pixels()
-    assert len(decodings) == 9
-    load(folders[1]).pixels()
-    assert len(decodings) == 12
-    assert np.sum([once._bytes(content) for content in once._kept.values()]) <= once.KEPT

@@ -8,11 +8,7 @@ import torch
 
 from retrofit_core import runs
 from retrofit_core.cli import main
-from retrofit_core.data import load
-from retrofit_core.data.augment import copies
-from retrofit_core.data.splits import read_splits
 from retrofit_core.networks.checkpoints import load_model
-from retrofit_core.runs.inputs import _balanced
 from tests.networks import digits_parents
 
 
@@ -36,14 +32,6 @@ def test_the_fusion_set_is_the_samples_and_their_copies(config):
     assert not torch.equal(more.fusion[0], other.fusion[0]) and torch.equal(other.fusion[0][:40], plain.fusion[0])
 
 
-def test_copies_are_drawn_from_the_seed_of_the_run(config):
-    inputs = runs.read_inputs(dataclasses.replace(config, augment=1))
-    train = load("digits", size=12)
-    rows = _balanced(train, 40, read_splits(config.splits, config.models, len(train))[0], 0)
-    pixels, _ = copies(train, rows, 1, torch.Generator().manual_seed(0))
-    assert torch.equal(inputs.fusion[0], train.normalise(pixels))
-
-
 def test_choices_are_checked_before_anything_is_read(config):
     with pytest.raises(ValueError, match="needs augmented copies: say how many of each image with --augment"):
         runs.read_inputs(dataclasses.replace(config, auto_augment="cifar10", models=("nowhere",)))
@@ -60,12 +48,3 @@ def test_the_size_travels_in_the_checkpoint(config, tmp_path, capsys):
     assert load_model(fused)[1]["size"] == 12
     assert main(["evaluate", str(fused), "--json"]) == 0  # reads the size where it was kept
     assert 0 <= json.loads(capsys.readouterr().out)["accuracy"] <= 100
-
-
-def test_training_keeps_the_size(tmp_path, capsys):
-    arch = json.dumps({"architecture": "cnn", "widths": [4, 4, 4]})
-    words = ["train", "--arch", arch, "--epochs", "1", "--parts", "2", "--size", "12", "--out", str(tmp_path), "--json"]
-    assert main(words) == 0
-    model, metadata = load_model(tmp_path / "parent-0.safetensors")
-    assert metadata["size"] == 12 and model.spec["size"] == 12
-    capsys.readouterr()

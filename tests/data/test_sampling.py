@@ -24,14 +24,6 @@ def test_counts_are_as_equal_as_the_classes_allow(data):
     assert torch.equal(counts[short], available[short])
 
 
-def test_rows_are_absolute():
-    labels = torch.arange(100) % 10
-    rows = torch.arange(50, 100)
-    drawn = balanced(labels, 20, rows=rows, generator=torch.Generator().manual_seed(0))
-    assert int(drawn.min()) >= 50
-    assert torch.bincount(labels[drawn]).tolist() == [2] * 10
-
-
 def test_draws_depend_on_the_generator_only(generator):
     labels = torch.arange(1000) % 10
     torch.manual_seed(1)

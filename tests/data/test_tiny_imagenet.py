@@ -61,17 +61,6 @@ def test_validation_images_sorted_into_folders(folder):
     assert data.labels.tolist() == [0, 1, 2] and data.images[:, 0, 0, 0].tolist() == [101, 100, 102]
 
 
-def test_other_sizes_become_64_or_what_is_asked(folder):
-    (folder / "train/n01/images/n01_0.JPEG").write_bytes(image(9, 80))
-    assert load(folder).images.shape == (6, 3, 64, 64)
-    assert load(folder, size=32).images.shape == (6, 3, 32, 32)
-
-
-def test_names_without_words(folder):
-    (folder / "words.txt").unlink()
-    assert load(folder).classes == ("n01", "n02", "n03")
-
-
 @pytest.mark.parametrize(
     ("path", "text", "message"),
     [
@@ -91,9 +80,3 @@ def test_damaged_lists(folder, path, text, message):
     with pytest.raises(ValueError, match=message):
         for split in ("train", "val"):
             load(folder, split)
-
-
-def test_lists_that_are_no_text(folder):
-    (folder / "words.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ValueError, match="words.txt cannot be read"):
-        load(folder)

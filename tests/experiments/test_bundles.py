@@ -12,7 +12,7 @@ from retrofit_core.experiments.folders import update_folder, used_by
 from retrofit_core.experiments.results import write_result
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import ParentSource
-from tests.experiments.made_up import bundle_of, cells_of, knowing, made, renamed
+from tests.experiments.made_up import bundle_of, cells_of, knowing, renamed
 
 
 @pytest.fixture
@@ -27,13 +27,6 @@ def test_a_bundle_keeps_everything(bundle, tmp_path):
     write_bundle(tmp_path / "all.json", bundle)
     assert read_bundle(tmp_path / "all.json") == bundle
     assert any("start" in result.unit for result in bundle.results.values())  # fine-tunings are in it
-
-
-def test_bundles_of_the_same_results_are_the_same_file(bundle, tmp_path):
-    other_way = Bundle(dict(reversed(bundle.results.items())))
-    for name, each in (("a", bundle), ("b", other_way)):
-        write_bundle(tmp_path / name, each)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_given_parents_are_known_by_their_digests_alone(tmp_path):
@@ -82,14 +75,6 @@ def test_a_damaged_bundle_is_refused_in_a_sentence(bundle, tmp_path, damage, wor
     assert str(file) in str(refused.value) and str(refused.value).endswith("`retrofit report --bundle FOLDER`.")
 
 
-def test_settings_that_results_share_are_written_once(bundle, tmp_path):
-    write_bundle(tmp_path / "short.json", bundle)
-    text = (tmp_path / "short.json").read_text()
-    assert text.count("an abacus") == 1 and text.count('"split":"full"') == 1
-
-
-# --- folders ---
-
 ENDED = ("vgg11-full", "runtime-vgg", "fusion-set-size")
 
 
@@ -123,23 +108,6 @@ def test_each_table_has_a_file_with_what_it_shows(several, tables, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_tables_share_stands_in_both_and_what_none_shows_in_neither(several, tables, tmp_path):
-    shared = units("runtime-vgg") & {unit.key() for cell in cells_of("vgg11-noniid") for unit in cell.units}
-    assert shared
-    update_folder(tmp_path, several, [*tables, TABLES["vgg11-noniid"]])
-    assert shared <= keys(tmp_path / "runtime-vgg.json") & keys(tmp_path / "vgg11-noniid.json")
-    stranger = made(dataclasses.replace(cells_of("widths")[0].units[0], test_images=7))
-    assert not any(used_by(table, Bundle({stranger.key: stranger})).results for table in TABLES.values())
-
-
-def test_a_file_keeps_what_no_table_shows_any_more(several, tables, tmp_path):
-    stranger = made(dataclasses.replace(cells_of("widths")[0].units[0], test_images=7))
-    write_bundle(tmp_path / "runtime-vgg.json", Bundle({stranger.key: stranger}))
-    update_folder(tmp_path, several, tables)
-    assert keys(tmp_path / "runtime-vgg.json") == {stranger.key, *units("runtime-vgg")}
-
-
-@pytest.mark.slow
 def test_every_result_that_comes_with_the_project_is_shown_by_its_table():
     """A change of a scale or a table must not take its records with it."""
     folder = Path(__file__).parents[2] / "benchmarks" / "results" / "experiments"
@@ -158,35 +126,6 @@ def test_a_file_keeps_what_it_holds_and_of_one_unit_the_later_result(several, ta
         assert keys(tmp_path / "runtime-vgg.json") == {first, *others}
         read = read_bundle(tmp_path / "runtime-vgg.json").results
         assert read[first].title == "later" and all(read[key] == several.results[key] for key in others)
-
-
-@pytest.mark.slow
-def test_given_parents_stand_once_with_all_of_their_columns(tmp_path):
-    files = [tmp_path / name for name in ("a", "b")]
-    for file in files:
-        file.write_text(file.name)
-    source = ParentSource(None, tuple(map(str, files)), None, "digits")
-    columns = (("vgg11-noniid", "2-way"), ("runtime-vgg", "seconds"))
-    here = [GivenParents((column,), source.models, source.to_json()) for column in columns]
-    elsewhere = dataclasses.replace(here[1], names=("a", "b"))  # the same files, by another path
-    cells = [cell for table, column in columns for cell in cells_of(table, given=source) if cell.column == column]
-    known = merged([bundle_of(cells, lambda cell: {}), *(Bundle({}, (each,)) for each in (*here, elsewhere))])
-    (given,) = known.given
-    assert given.columns == columns and given.names == source.models
-    update_folder(tmp_path / "kept", known, [TABLES[table] for table, _ in columns])
-    for table, column in columns:
-        (given,) = read_bundle(tmp_path / "kept" / f"{table}.json").given
-        assert given.columns == ((table, column),) and given.names == ("a", "b")
-    assert {each.columns for each in results_in(tmp_path / "kept").given} == {columns[::-1]}
-
-
-@pytest.mark.slow
-def test_a_runs_folder_is_told_from_a_folder_of_bundles(several, tables, tmp_path):
-    update_folder(tmp_path / "kept", several, tables)
-    for result in several.results.values():
-        write_result(tmp_path / "runs", result)
-    write_bundle(tmp_path / "runs" / "of-another.json", Bundle({}))  # beside what a runs folder has
-    assert results_in(tmp_path / "runs").results == several.results == results_in(tmp_path / "kept").results
 
 
 def test_a_folder_of_neither_kind_is_refused(tmp_path):

@@ -188,14 +188,6 @@ def test_where_scores_are_taken_they_decide(name):
         assert not torch.allclose(scored(x), plain(x), rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["KF-Linear", "HF-Linear", "KF-Gradient", "HF-Gradient"])
-def test_a_closed_form_fits_no_levels_that_are_joined(name):
-    """Footnote of the depths: into the deeper network's shape with the gradient fits only."""
-    result = outcome(name, [mlp(DEEP).float(), mlp(SHALLOW, seed=1).float()], (6,), {})
-    assert isinstance(result, str) == name.endswith("Linear")
-    assert name.endswith("Gradient") or "joins 2 levels (2, 4) to match a shallower network" in result
-
-
 def test_the_page_shows_this_table():
     lines = (DOCS / "methods.md").read_text().splitlines()
     assert f"| method | {' | '.join(COLUMNS)} |" in lines
@@ -219,9 +211,3 @@ def test_the_differences_are_those_that_the_page_of_baselines_explains():
         ("ZipIt", "different widths"),
     }
     assert compared.loc["ZipIt", "transformers"] == "only here"
-
-
-def test_a_family_has_what_one_of_its_fits_has():
-    compared = compared_capabilities()
-    assert compared.loc["HF", "transformers"] == "both"  # by the gradient fit alone
-    assert compared.loc["HF", "more than two models"] == "neither"

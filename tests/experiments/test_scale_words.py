@@ -38,11 +38,6 @@ def test_width_and_epochs_stand_beside_the_papers():
     )  # the paper prints none
 
 
-def test_fine_tuning_and_test_images_count_where_they_are_fewer():
-    tuned = words("vgg11-full", "small", column="2-way fine-tuned")
-    assert tuned[-2:] == ("3 epochs of fine-tuning in place of 200", "2,000 test images")
-
-
 def test_given_parents_are_said_by_what_is_known_of_them():
     facts = {"given": ["a", "b"], "data": "cifar10"}
     given = GivenParents((("vgg11-noniid", "2-way"),), ("a", "b"), facts, about="VGG11s of full width")
@@ -53,7 +48,3 @@ def test_given_parents_are_said_by_what_is_known_of_them():
 def test_another_data_set_is_named(monkeypatch):
     monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: name == "cifar10")
     assert "cifar10 in place of cifar100" in words("resnet-compression", "small")
-
-
-def test_the_smallest_scale_says_that_it_says_nothing():
-    assert "says nothing about accuracy" in words("vgg11-noniid", "smoke")[0]

@@ -1,8 +1,5 @@
 """The paper's tables of settings, as typed in, beside `preset="paper"`, the recipes and the vision transformers."""
 
-import re
-import string
-
 import pytest
 import torch
 
@@ -15,10 +12,9 @@ from retrofit_core.experiments.printed_settings import (
     printed_settings,
 )
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.architectures.vit import SIZES, ViT
 from retrofit_core.training.recipes import PAPER_EPOCHS, recipe
 from tests.experiments.tex_tables import settings_after
-from tests.marks import ROOT, each_case
+from tests.marks import each_case
 from tests.networks import mlp, normal
 
 OF_GRADIENT = "\\label{tab:appendix-hp}"
@@ -80,13 +76,6 @@ def test_all_but_three_settings_are_the_papers():
     assert (defaults["gradient fits", "perturbation"], defaults["linear fits", "lambda, kmeans"]) == (0.0, "auto")
 
 
-@pytest.mark.parametrize(("name", "exact"), [("vit", "vit-mlp1536"), ("vit-tiny-imagenet", "vit-tiny-imagenet-mlp384")])
-def test_the_printed_widths_have_presets(name, exact):
-    with torch.device("meta"):
-        sizes = ViT(**SIZES[exact]).spec
-    assert {size: sizes[size] for size in TRANSFORMERS[name]} == TRANSFORMERS[name]
-
-
 @each_case(("architecture", "data"), [key for key in PAPER_EPOCHS if key != ("mlp", "mnist")])
 def test_the_recipe_has_the_table_of_training(architecture, data):
     """Of all that the paper trained; it has no perceptrons."""
@@ -112,37 +101,3 @@ def test_the_preset_has_the_table_of_the_gradient_variants(tex, method, monkeypa
     assert rows["Head Weights"] == ["False"] and result.config["head"] == "scores"
     # There is no such setting: neurons are grouped by their raw outputs.
     assert rows["Normalize Activations"] == ["False"] and result.config["normalise_scores"] is False
-
-
-def appendices(tex: str) -> dict[str, str]:
-    """Number as LaTeX gives it, such as B.1 -> title."""
-    titles, letter, part = {}, 0, 0
-    for kind, title in re.findall(r"\\(section|subsection)\{(.+?)\}", tex.split("\\appendix", 1)[1]):
-        letter, part = (letter + 1, 0) if kind == "section" else (letter, part + 1)
-        titles[string.ascii_uppercase[letter - 1] + (f".{part}" if part else "")] = title
-    return titles
-
-
-def test_appendices_are_cited_by_their_numbers(tex):
-    titles = appendices(tex)
-    cited = {}
-    for path in [*(ROOT / "retrofit_core").rglob("*.py"), *(ROOT / "docs").glob("*.md")]:
-        numbers = re.findall(r"App\. ([A-Z](?:\.\d)?)\b", path.read_text())
-        assert set(numbers) <= titles.keys(), path
-        cited[path.relative_to(ROOT).as_posix()] = {titles[number] for number in numbers}
-    assert cited["retrofit_core/fusion/grouping/kmeans.py"] == {"Minimizing the Grouping Error"}
-    assert cited["retrofit_core/training/recipes.py"] == {"Post-Fusion Fine-tuning Hyperparameters"}
-    assert cited["retrofit_core/system/presets.py"] == {"Fusion Hyperparameters"}
-    row = next(
-        line for line in (ROOT / "docs" / "defaults.md").read_text().splitlines() if line.startswith("| k-means")
-    )
-    assert titles[re.search(r"App\. (\S+)", row)[1]] == "Minimizing the Grouping Error"
-
-
-def test_the_page_of_defaults_names_the_rates_of_fine_tuning(tex):
-    rows = settings_after(tex, OF_TUNING)
-    page = (ROOT / "docs" / "defaults.md").read_text().splitlines()
-    (row,) = [line for line in page if line.startswith("| fine-tuning: rate")]
-    ours, paper = ([float(number) for number in re.findall(r"\de-\d", cell)] for cell in row.split("|")[2:4])
-    assert paper == [float(rate) for rate in rows["Learning Rate"]]
-    assert ours == [recipe("finetune", "cifar10")["learning_rate"]]

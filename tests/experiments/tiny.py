@@ -14,9 +14,8 @@ import torch
 
 from retrofit_core.experiments import work as working
 from retrofit_core.experiments.cells import Cell
-from retrofit_core.experiments.planning import plan
 from retrofit_core.experiments.results import Result, all_results
-from retrofit_core.experiments.runner import Outcome, run
+from retrofit_core.experiments.runner import Outcome, plan, run
 from retrofit_core.experiments.units import FineTuning, Fusion, ParentSource, Unit
 from retrofit_core.runs import RunConfig
 from retrofit_core.training.parents import TrainConfig

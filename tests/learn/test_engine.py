@@ -17,7 +17,11 @@ from retrofit_core.inspection.analysis.groups import adjusted_rand
 from retrofit_core.training.evaluation import ensemble
 
 pytestmark = pytest.mark.browser
+
+
 GIVEN = json.loads(PARENTS.read_text())
+
+
 CLOSE = {"rtol": 1e-6, "atol": 1e-6}
 
 
@@ -30,33 +34,22 @@ def case(regime: str = "classes", names: str = "AB", **options: Any) -> dict[str
 
 #: Groups of 8 + 8 neurons that no method would find.
 GROUPS = [[0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 0, 1, 2, 3], [5, 4, 3, 2, 1, 0, 5, 4, 3, 2, 1, 0, 0, 0, 1, 1]]
+
+
 CASES = [
     case(),
-    case(score="conductance"),
     case(score="deeplift"),
-    case(method="HF"),
-    case(method="HF", score="conductance"),
     case(method="HF", score="conductance", samples=[0, 1]),
-    case(score="conductance", samples=[0, 1]),
-    case(score="conductance", samples=[2]),
-    case(score="conductance", width=4),
     case(score="conductance", width=5, restarts=400),
     case(score="uniform", width=12),
-    case(score="conductance", width=16),
     case(score="conductance", widths=[6, 10]),
-    case(names="ABC", score="conductance"),
     case(names="ABCD", score="conductance", width=10),
-    case(names="ABCD", width=14),
     case(names="A B12", score="conductance"),
     case(names="A12 B12", method="HF"),
-    case(names="A12 B C12", score="conductance", width=9),
-    case(regime="skewed", score="conductance"),
     case(regime="skewed", names="ACD", score="deeplift", width=5),
-    case(regime="all", method="HF", score="conductance", samples=[3]),
     case(regime="all", names="ABCD", score="conductance", width=5),
     case(score="conductance", ridge="0.3x"),
     case(names="ABC", ridge="3x", width=6),
-    case(score="conductance", fit=False),
     case(names="ABCD", fit=False, width=9),
     case(method="same-index", score="conductance"),
     case(width=6, groups=GROUPS),

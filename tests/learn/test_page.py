@@ -31,10 +31,6 @@ def test_theme_and_state_stand_at_the_root():
     )
 
 
-def test_the_engine_is_short():
-    assert len((learn.FOLDER / "engine.js").read_text().splitlines()) <= 700
-
-
 def test_the_parents_are_what_the_file_says_of_them():
     facts = json.loads(PARENTS.read_text())
     assert len(PARENTS.read_bytes()) < 200_000

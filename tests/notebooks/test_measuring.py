@@ -51,7 +51,7 @@ def executed(source: Path, **parameters: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at", [0, 7])
+@pytest.mark.parametrize("at", [7, pytest.param(0, marks=pytest.mark.long)])
 @each_case("source", READING)
 def test_one_result_at_a_fuller_scale_breaks_no_notebook(source: Path, at: int, tmp_path: Path) -> None:
     cells = [cell for name in TABLE.findall(source.read_text()) for cell in one_of_each_column(name, at)]

@@ -10,7 +10,6 @@ from retrofit_core.experiments.tables import TABLES
 from tests.marks import each_case
 from tests.notebooks.running import (
     LARGEST,
-    PART,
     ROOT,
     SOURCES,
     VGG,
@@ -59,7 +58,3 @@ def test_the_page_names_each_notebook_and_shows_the_pictures_that_there_are() ->
     pictures = sorted((ROOT / "docs" / "images" / "notebooks").glob("*.png"))
     assert sorted(re.findall(r"\(images/notebooks/(\w+)\.png\)", page)) == [picture.stem for picture in pictures]
     assert sum(picture.stat().st_size for picture in pictures) < LARGEST
-
-
-def test_parts_are_of_notebooks_that_are_there() -> None:
-    assert PART.keys() <= {source.stem for source in SOURCES}

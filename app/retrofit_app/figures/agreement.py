@@ -20,7 +20,7 @@ def title(score: str) -> str:
     """An importance score's name on the page; for a score that the library does not know, its recorded name."""
     from retrofit_core.fusion.importance import IMPORTANCE  # takes seconds; not every page needs it
 
-    return (IMPORTANCE[score].title or score.capitalize()) if score in IMPORTANCE else score
+    return (IMPORTANCE[score].title or score.capitalize().replace("_", " ")) if score in IMPORTANCE else score
 
 
 def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette, chosen: str = "") -> Picture:

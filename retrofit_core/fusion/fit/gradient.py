@@ -16,9 +16,8 @@ from ...training.descent import Descent, descend, renew
 from ..grouping import Grouping
 from ..joint_spaces import Levels
 from ..mapping import parents_weights
-from ..moments import Moments, Rows, Solution, cross_of
+from ..moments import Moments, Rows, Solution
 from ..results import Fitted
-from ..targets import Targets, excess
 from ..walk import Step
 from .base import Fit
 
@@ -121,8 +120,7 @@ class Gradient(Descent, Fit):
             for h, t in zip(x.split(walk.batch), T.split(walk.batch), strict=True):
                 error += (rows(level.module(h), level.axis) - t.flatten(0, 1)).double().square().sum(0)
         missed = (targets.totals @ error).item()
-        cross = _cross_of_rows(step, s, groups.labels, targets)
-        return Fitted("gradient", missed, cross_error=cross, curve=curve)
+        return Fitted("gradient", missed, curve=curve)
 
 
 def inputs_and_targets(step: Step, A: Tensor) -> tuple[Tensor, Tensor]:
@@ -135,18 +133,6 @@ def inputs_and_targets(step: Step, A: Tensor) -> tuple[Tensor, Tensor]:
             inputs.append(h.contiguous())
             targets.append((z @ A.to(z.dtype)).reshape(len(h), -1, A.shape[1]))
     return torch.cat(inputs), torch.cat(targets)
-
-
-def _cross_of_rows(step: Step, s: Tensor, labels: Tensor, targets: Targets) -> float:
-    """Theorem 1's cross term of a level that is not affine, from its rows; zero for weighted means."""
-    extra = excess(targets, labels, s)
-    if extra is None:
-        return 0.0
-    products = torch.zeros_like(extra)
-    for f, z in step.fitted():
-        z = z.double()
-        products += z.T @ (f.double() - z @ targets.A)
-    return cross_of(products, extra)
 
 
 @torch.no_grad()

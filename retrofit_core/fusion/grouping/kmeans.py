@@ -243,13 +243,8 @@ def _refill_empty_groups(labels: Tensor, badness: Tensor, width: int) -> None:
     counts = group_counts(labels, width)
     if counts.all():
         return
-    order = badness.argsort(dim=1, descending=True, stable=True)
-    group = labels.gather(1, order)
-    by_group = group.argsort(dim=1, stable=True)
-    place = torch.arange(labels.shape[1], device=labels.device).expand_as(labels)
-    rank = torch.empty_like(labels).scatter_(1, by_group, place)
-    can_go = rank - (counts.cumsum(1) - counts).gather(1, group) < counts.gather(1, group) - 1
-    number = (can_go.cumsum(1) - 1).clamp_(0, width - 1)  # among the candidates
-    empty = counts == 0
-    goes = can_go & (number < empty.sum(1, keepdim=True))
-    labels.scatter_(1, order, torch.where(goes, (~empty).byte().argsort(dim=1, stable=True).gather(1, number), group))
+    for row, bad, sizes in zip(labels, badness, counts, strict=True):
+        for group in (sizes == 0).nonzero()[:, 0]:
+            worst = bad.where(sizes[row] > 1, -math.inf).argmax()
+            sizes[row[worst]] -= 1
+            row[worst], sizes[group] = group, 1

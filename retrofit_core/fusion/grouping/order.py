@@ -46,13 +46,7 @@ def ordered_like(grouping: Grouping, gram: Tensor, scores: Tensor, reference: Te
     energy = ((A.T @ gram) * A.T).sum(1)
     energies = gram.diagonal()[reference]
     groups, slots = assigned(energy[:, None] - 2 * A.T @ gram[:, reference] + energies)
-    new = torch.full((grouping.width,), -1, dtype=torch.long)
+    new = len(reference) + torch.arange(grouping.width)  # the rest follows
     new[groups] = slots
-    taken = set(slots.tolist())
-    free = iter([slot for slot in range(max(grouping.width, len(energies))) if slot not in taken])
-    for k in range(grouping.width):
-        if new[k] < 0:
-            new[k] = next(free)
-    # if there are more reference neurons than groups, close the gaps between numbers
-    new = new.argsort().argsort().to(grouping.labels.device)
+    new = new.argsort().argsort().to(grouping.labels.device)  # without gaps
     return Grouping(new[grouping.labels], grouping.width, grouping.cost, grouping.report)

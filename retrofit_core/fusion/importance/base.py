@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ...networks.levels import Level
 from ...networks.outputs import check_class_scores
+from ...system.labels import as_labels
 from ...system.monitor import Monitor
 from ...system.settings import Value, setting
 
@@ -133,9 +134,34 @@ def absolute_sum(attribution: Tensor, axis: int) -> Tensor:
     return moved.abs().reshape(-1, moved.shape[-1]).double().sum(0)
 
 
-def gaps(signed: Sequence[float], change: float) -> list[float]:
-    """Relative completeness gap of each level, whose signed attributions should sum to f_y(x) - f_y(0)."""
-    return [abs(total - change) / max(abs(change), 1e-12) for total in signed]
+def summed(
+    name: str,
+    attribute: Callable[[Tensor, Tensor], tuple[Sequence[Tensor], float]],
+    axes: Sequence[int],
+    x: Tensor,
+    y: Tensor,
+    batch: int,
+    monitor: Monitor,
+) -> Scores:
+    """Scores from attributions, batch by batch.
+
+    Args:
+        attribute: (inputs, labels) -> the attributions of the scored tensors, (B, ...) each, and the sum of f_y(x) - f_y(0),
+            which the attributions of each tensor should add up to.
+        axes: neuron axis of each.
+    """
+    sums: list[Tensor | float] = [0.0] * len(axes)
+    signed, change = torch.zeros(len(axes), dtype=torch.float64, device=x.device), 0.0
+    batches = list(zip(x.split(batch), as_labels(y).split(batch), strict=True))
+    for inputs, labels in monitor.each("step", batches, name=name):
+        attributions, of_batch = attribute(inputs, labels)
+        for index, attribution in enumerate(attributions):
+            sums[index] = sums[index] + absolute_sum(attribution, axes[index])
+            signed[index] += attribution.sum(dtype=torch.float64)
+        change += of_batch
+    gaps = [abs(total - change) / max(abs(change), 1e-12) for total in signed.tolist()]
+    report = {"samples": len(x), "completeness_gap": gaps}
+    return Scores([torch.as_tensor(total / len(x)) for total in sums], report)
 
 
 def true_logits(outputs: Tensor, y: Tensor) -> Tensor:

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from ...networks.levels import Level
-from ...system.labels import as_labels
 from ...system.monitor import Monitor
 from ...system.refusals import Refusal
 from ...system.settings import AT_LEAST_ONE, setting
-from .base import Importance, Scores, absolute_sum, gaps, samples_per_batch, true_logits
+from .base import Importance, Scores, samples_per_batch, summed, true_logits
 
 Run = Callable[..., list[Tensor]]
 
@@ -68,24 +67,16 @@ class Conductance(Importance):
         self, run: Run, axes: Sequence[int], x: Tensor, y: Tensor, *, monitor: Monitor | None = None, batch: int = 64
     ) -> Scores:
         """Conductance at the tensors that `run` returns, with `batch` samples per pass."""
-        y, whole = as_labels(y), self.whole
-        points = (np.polynomial.legendre.leggauss(self.steps + 1)[0] + 1) / 2
-        sums: list[Tensor | float] = [0.0] * len(axes)
-        signed, change = torch.zeros(len(axes), dtype=torch.float64, device=x.device), 0.0
-        monitor = monitor or Monitor()
+        whole, points = self.whole, (np.polynomial.legendre.leggauss(self.steps + 1)[0] + 1) / 2
         path = partial(_scaled, run) if whole is None else partial(_along_embeddings, run, whole.to(x.device))
-        starts = range(0, len(x), batch)
-        for number, start in enumerate(starts):
-            monitor.check()
-            monitor.emit("step", index=number, total=len(starts), name="conductance")
-            inputs, labels = x[start : start + batch], y[start : start + batch]
+
+        def attribute(inputs: Tensor, labels: Tensor) -> tuple[list[Tensor], float]:
             with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=self.mixed_precision):
-                for index, attribution in enumerate(_attributions(path, inputs, labels, points)):
-                    sums[index] = sums[index] + absolute_sum(attribution, axes[index])
-                    signed[index] += attribution.sum(dtype=torch.float64)
-                change += _change(path, inputs, inputs[:1] if whole is None else inputs, labels)
-        report = {"steps": self.steps, "samples": len(x), "completeness_gap": gaps(signed.tolist(), change)}
-        return Scores([torch.as_tensor(total / len(x)) for total in sums], report)
+                attributions = _attributions(path, inputs, labels, points)
+                return attributions, _change(path, inputs, inputs[:1] if whole is None else inputs, labels)
+
+        scores = summed("conductance", attribute, axes, x, y, batch, monitor or Monitor())
+        return replace(scores, report={"steps": self.steps, **scores.report})
 
 
 def _scaled(run: Run, x: Tensor, point: float, *, with_gradients: bool) -> list[Tensor]:

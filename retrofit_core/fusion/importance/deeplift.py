@@ -1,26 +1,25 @@
 """DeepLIFT with Captum (Shrikumar et al. 2017; Kokhlikyan et al. 2020), on models that its rules cover."""
 
-import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, fx, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from ...networks.levels import Level
-from ...networks.levels.kinds import TRANSPARENT, BatchNorm
+from ...networks.levels.kinds import BatchNorm
 from ...system.extras import require
-from ...system.labels import as_labels
 from ...system.monitor import Monitor
 from ...system.refusals import Refusal
 from ...system.settings import setting
-from .base import Importance, Scores, absolute_sum, gaps, samples_per_batch, true_logits
+from .base import Importance, Scores, samples_per_batch, summed, true_logits
 
 #: Modules that are linear in evaluation mode, for which the gradient is the right rule.
 LINEAR_MODULES = (
-    *(nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Flatten, BatchNorm, *TRANSPARENT),
+    *(nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Flatten, BatchNorm, _DropoutNd, nn.Identity),
     *(nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d),
     *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d),
 )
@@ -69,26 +68,21 @@ class DeepLift(Importance):
     def scores(self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor | None = None) -> Scores:
         """DeepLIFT at each level's output."""
         assert y is not None
-        y, missing = as_labels(y), check_rules(levels, self.fallback)
-        monitor = monitor or Monitor()
+        missing = check_rules(levels, self.fallback)
         network = nn.Sequential(*(level.module for level in levels))
-        sums = [torch.zeros(level.width, dtype=torch.float64, device=x.device) for level in levels]
-        signed, change = torch.zeros(len(levels), dtype=torch.float64, device=x.device), 0.0
-        size = samples_per_batch(levels, copies=16)
         with torch.no_grad():
             zero = network(torch.zeros_like(x[:1]))
             true_logits(zero, y[:1])  # raises before Captum does
-        for number, (inputs, labels) in enumerate(zip(x.split(size), y.split(size), strict=True)):
-            monitor.check()
-            monitor.emit("step", index=number, total=math.ceil(len(x) / size), name="deeplift")
-            for index, attribution in enumerate(_attributions(network, inputs, labels)):
-                sums[index] += absolute_sum(attribution, levels[index].axis)
-                signed[index] += attribution.sum(dtype=torch.float64)
+
+        def attribute(inputs: Tensor, labels: Tensor) -> tuple[list[Tensor], float]:
             with torch.no_grad():
                 outputs = network(inputs)
-                change += (true_logits(outputs, labels) - true_logits(zero.expand_as(outputs), labels)).sum().item()
-        report = {"samples": len(x), "completeness_gap": gaps(signed.tolist(), change), "without_rule": missing}
-        return Scores([total / len(x) for total in sums], report)
+                change = (true_logits(outputs, labels) - true_logits(zero.expand_as(outputs), labels)).sum().item()
+            return _attributions(network, inputs, labels), change
+
+        axes, size = [level.axis for level in levels], samples_per_batch(levels, copies=16)
+        scores = summed("deeplift", attribute, axes, x, y, size, monitor or Monitor())
+        return replace(scores, report={**scores.report, "without_rule": missing})
 
 
 def check_rules(levels: Sequence[Level], fallback: str | None = None) -> list[str]:

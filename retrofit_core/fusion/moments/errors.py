@@ -59,12 +59,7 @@ def cross_error(sums: Moments | Rows, scores: Tensor, labels: Tensor, targets: T
     else:
         assert sums.xz is not None
         products = sums.xz.T @ V - sums.zz @ targets.A
-    return cross_of(products[:m], extra)
-
-
-def cross_of(products: Tensor, extra: Tensor) -> float:
-    """The cross term from z'(f - T), (m, d), and the `excess` of the targets, (m, d)."""
-    return 2 * (products * extra).sum().item()
+    return 2 * (products[:m] * extra).sum().item()
 
 
 def squared_misses(sums: Moments | Rows, A: Tensor, V: Tensor, pull: Tensor | None = None) -> Tensor:

@@ -202,7 +202,7 @@ def _all_scores(
             continue
         each = zip(zip(*levels.parents, strict=True), zip(*parents, strict=True), strict=True)
         scores[name] = [retrofit.weights_of(of_parents, s, plan.task) for of_parents, s in each]
-        if config["head"] != "scores":  # its targets do not depend on importance
+        if config["head"] not in ("scores", "ensemble"):  # its targets do not depend on importance
             for index, level in enumerate(levels.fused):
                 scores[name][index] = reports[index].scores if level.fixed else scores[name][index]
     return scores, missing
@@ -225,6 +225,7 @@ def _level(
     """
     level, clock = step.level, step.walk.stopwatch
     used, labels = scores[config["importance"]], report.labels.to(step.device)
+    step = retrofit.voted(step, used)
     A = weighted_means(labels, used, level.width).A if report.weights is None else report.weights.to(step.device)
     with clock.phase("forward"):
         W0, why = _mapped(step)

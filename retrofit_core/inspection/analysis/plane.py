@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...fusion.moments import Moments, Rows
+from ...fusion.moments import Moments, Rows, squared_misses
 from ...fusion.targets import Targets, weighted_means
 
 #: A direction shorter than this share of the weights is rounding.
@@ -33,6 +33,7 @@ def loss_plane(
         quadratic [c, gx, gy, hxx, hxy, hyy] with loss = c + gx x + gy y + hxx x^2 + hxy x y + hyy y^2; marks (name, x, y,
         loss); axes, in words; unit. If all weights coincide, only "why".
     """
+    sums = sums.moments() if isinstance(sums, Rows) else sums
     A, totals = targets.A, targets.totals
     shortest = SHORTEST * V.norm().item()
     steps = {f"parent {k}": parent - V for k, parent in enumerate(parents[:2])}
@@ -99,32 +100,17 @@ def _across(step: Tensor, axis: Tensor) -> Tensor:
     return step - (step * axis).sum() * axis
 
 
-def _image(sums: Moments | Rows, V: Tensor) -> Tensor:
-    """x'x V."""
-    if isinstance(sums, Rows):
-        return sums.x.T @ (sums.x @ V)
-    assert sums.xx is not None
-    return sums.times(V)
-
-
-def _pull(sums: Moments | Rows, A: Tensor, V: Tensor) -> Tensor:
+def _pull(sums: Moments, A: Tensor, V: Tensor) -> Tensor:
     """x'(x V - T), whose columns are half the gradient of |x v_k - T_k|^2."""
-    if isinstance(sums, Rows):
-        return sums.x.T @ (sums.x @ V - sums.z @ A)
     assert sums.xz is not None
-    return _image(sums, V) - sums.xz @ A
+    return sums.times(V) - sums.xz @ A
 
 
-def _quadratic(sums: Moments | Rows, A: Tensor, totals: Tensor, V: Tensor, axes: list[Tensor]) -> list[float]:
+def _quadratic(sums: Moments, A: Tensor, totals: Tensor, V: Tensor, axes: list[Tensor]) -> list[float]:
     pull = _pull(sums, A, V)
-    if isinstance(sums, Rows):
-        missed = (sums.x @ V - sums.z @ A).square().sum(0)
-    else:
-        assert sums.xz is not None
-        missed = ((pull - sums.xz @ A) * V).sum(0) + ((sums.zz @ A) * A).sum(0)
-    images = [_image(sums, axis) for axis in axes]
+    images = [sums.times(axis) for axis in axes]
     slopes = [2 * ((axis * pull).sum(0) @ totals).item() for axis in axes]
     bends = [((axis * image).sum(0) @ totals).item() for axis, image in zip(axes, images, strict=True)]
     mixed = 2 * ((axes[0] * images[1]).sum(0) @ totals).item() if len(axes) == 2 else 0.0
     slopes, bends = [*slopes, 0.0][:2], [*bends, 0.0][:2]
-    return [(missed.clamp_min(0) @ totals).item(), *slopes, bends[0], mixed, bends[1]]
+    return [(squared_misses(sums, A, V, pull) @ totals).item(), *slopes, bends[0], mixed, bends[1]]

@@ -121,7 +121,7 @@ class Landscape(LandscapeSettings):
         xs, ys = (self._axis(through_plane.coordinates[:, axis]) for axis in (0, 1))
         low_precision = devices.autocast_dtype(self.precision, picked) == torch.bfloat16
         # Small networks are fast anyway, and weights other than float32 were a deliberate choice.
-        gains = self.precision != "auto" or mixtures.points_at_once == 1
+        gains = self.precision != "auto" or mixtures.is_large
         low_precision &= gains and mixtures.weights.dtype == torch.float32
         facts = {
             "data": images.name,
@@ -268,14 +268,13 @@ def _cells(plan: Plan, survey: Survey, monitor: Monitor) -> Work:
     grids = {name: getattr(survey, name) for name in ("loss", "accuracy", "finished")}
     for picture in plan.cells:
         left = picture[~grids["finished"][picture[:, 0], picture[:, 1]]]
-        for cells in left.split(plan.mixtures.points_at_once) if len(left) else ():
-            rows, columns = cells.T
-            points = torch.stack([plan.xs[columns], plan.ys[rows]], 1)
-            measured = plan.mixtures.measure(plan.plane.shares(points), plan.precision, monitor)
+        for row, column in left.tolist():
+            point = torch.stack([plan.xs[column], plan.ys[row]])[None]
+            (measured,) = plan.mixtures.measure(plan.plane.shares(point), plan.precision, monitor)
             grids = {name: grid.clone() for name, grid in grids.items()}
-            grids["loss"][rows, columns], grids["accuracy"][rows, columns] = measured.T
-            grids["finished"][rows, columns] = True
-            yield len(cells), grids
+            grids["loss"][row, column], grids["accuracy"][row, column] = measured
+            grids["finished"][row, column] = True
+            yield 1, grids
 
 
 def _paths(plan: Plan, survey: Survey, monitor: Monitor) -> Work:

@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, fx
 
 from .cuts import ancestors
-from .kinds import BatchNorm, operation
+from .kinds import does, words
 from .tracing import Interpreter
 
-CHANNELS_FIRST = (nn.modules.conv._ConvNd, nn.GroupNorm)
-CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Embedding)
-
+CHANNELS_FIRST = words("_ConvNd conv1d conv2d conv3d group_norm")
+CHANNELS_LAST = words("linear layer_norm rms_norm embedding")
+#: They decide only if no layer does, for they may normalise positions.
+NORMS = words("_BatchNorm")
 
 #: How many neurons of a layer to try until changing one has an effect.
 PROBES = 17
@@ -28,16 +29,15 @@ class NeuronAxes:
 
     Args:
         graph: with recorded shapes, see `record_values`.
-        modules: target -> object.
         example: (B, ...) input.
     """
 
-    def __init__(self, graph: fx.Graph, modules: dict[Any, Any], example: Tensor) -> None:
-        self.graph, self.modules, self.example = graph, modules, example
+    def __init__(self, graph: fx.Graph, example: Tensor) -> None:
+        self.graph, self.example = graph, example
         self.order = {node: index for index, node in enumerate(graph.nodes)}
         self.known: dict[fx.Node, int | None] = {}
         self.values: dict[fx.Node, Any] = {}
-        self.interpreter = Interpreter(graph, modules, keep=True)
+        self.interpreter = Interpreter(graph, keep=True)
 
     def of(self, node: fx.Node, name: str, by_user: int | None = None) -> int:
         """The neuron axis of a node's output: usually 1, or -1 for the last of more than two.
@@ -100,20 +100,12 @@ class NeuronAxes:
             return None
         if self.known.get(node) is not None:  # at a level's end: keeps the search short
             return self.known[node]
-        target = self.modules.get(node.target) if node.op == "call_module" else None
-        name = operation(node)
-        if isinstance(target, CHANNELS_FIRST) or name in {"conv1d", "conv2d", "conv3d", "group_norm"}:
+        if does(node, CHANNELS_FIRST) or (norms and does(node, NORMS)):
             return 1
-        if isinstance(target, CHANNELS_LAST) or name in {"linear", "layer_norm", "rms_norm"}:
+        source = node.args[0] if node.target is operator.getitem else node
+        if does(node, CHANNELS_LAST) or (isinstance(source, fx.Node) and does(source, words("MultiheadAttention"))):
             return len(node.meta["value"]) - 1
-        if self._is_attention(node):
-            return len(node.meta["value"]) - 1
-        return 1 if norms and (isinstance(target, BatchNorm) or name == "batch_norm") else None
-
-    def _is_attention(self, node: fx.Node) -> bool:
-        """Whether the node is the first of the two values that nn.MultiheadAttention returns."""
-        source = node.args[0] if node.target is operator.getitem else None
-        return isinstance(source, fx.Node) and isinstance(self.modules.get(source.target), nn.MultiheadAttention)
+        return None
 
     @torch.no_grad()
     def _alone(self, node: fx.Node, maker: fx.Node, axis: int, others: set[fx.Node]) -> int | None:

@@ -2,18 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any
 
 from torch import fx, nn
 
-from .cuts import function_sum, is_layer, stays_as_it_is, sum_behind
+from .cuts import between, end_of, stays_as_it_is, sum_behind
 from .folds import Fold
 from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
-from .graphs import PLAIN, graph_module
-from .kinds import LAYERS, TRANSPARENT, BatchNorm, is_entrywise, is_sum, parameter_count
-from .layouts import Layout
+from .kinds import LAYERS, TRANSPARENT, BatchNorm, does, held, is_entrywise, is_layer, is_sum, parameter_count
 from .level import Alive, Level, Output
-from .segments import Segment
+from .segments import PLAIN, Layout, Segment, graph_module
 from .weights import computed_weights
 
 #: Layers whose parameters and buffers hold one number per neuron.
@@ -25,7 +22,6 @@ AFFINE_FORWARDS = tuple(kind.forward for kind in LAYERS)
 def build_level(
     name: str,
     segment: Segment,
-    modules: dict[Any, Any],
     folds: Mapping[str, tuple[Fold, ...]],
     parts: Mapping[fx.Node, Layout],
     *,
@@ -41,19 +37,21 @@ def build_level(
         axes: (node, level name) -> neuron axis of the node's output.
         adding: whether a level may end with a sum of its layers' outputs, and begin with per-neuron vectors.
     """
-    holders = [node for node in segment.nodes if parameter_count(node, modules)]
-    owners = [node for node in holders if not (adding and _is_vector(node, modules))]
-    output = _last_sum(segment, owners, modules) if adding and head and len(owners) > 1 else segment.after
-    summed, stream = _summed(output, owners, modules) if adding else ([], None)
+    holders = [node for node in segment.nodes if parameter_count(node)]
+    # between layers, parameters may hold one number per neuron: a norm's, or the model's own
+    owners = [node for node in holders if not (adding and isinstance(held(node), (*VECTORS, nn.Parameter)))]
+    output = _last_sum(segment, owners) if adding and head and len(owners) > 1 else segment.after
+    summed, stream = _summed(output, owners) if adding else ([], None)
     layers = summed or owners
-    why = _why_not_affine(owners, summed, modules)
-    follows = "" if why or summed else _follows(segment, owners, modules)
-    if follows and adding and head and _makes_classes(owners[0], segment.after, modules):
+    why = _why_not_affine(owners, summed)
+    follows = "" if why or summed else _follows(segment, owners)
+    if follows and adding and head and _makes_classes(owners[0], segment.after):
         output = owners[0]
     else:
         why = why or follows
-    function = _function(output, summed, modules)
-    form = Opaque(why=why) if why else _form(segment, layers, stream, function, modules, parts, adding=adding)
+    changed = len(summed) == 1 and sum_behind(summed[0]) is not output
+    function = between(summed[0], output)[1:] if changed else []
+    form = Opaque(why=why) if why else _form(segment, layers, stream, function, parts, adding=adding)
     alive = tuple(
         _alive(node, name, axes, parts, maker, end=node is output)
         for node, maker in zip(segment.alive, segment.makers, strict=True)
@@ -62,13 +60,13 @@ def build_level(
     end = alive[at] if output is segment.after else _alive(output, name, axes, {}, segment.makers[at], end=True)
     return Level(
         name=name,
-        module=graph_module(segment.nodes, segment.before, segment.alive, modules, parts, parts),
+        module=graph_module(segment.nodes, segment.before, segment.alive, parts, parts),
         form=form,
         output=Output(**asdict(end), at=at, node=output.name, tail=output is not segment.after),
         head=head,
         alive=alive,
         folds=tuple(fold for node in owners for fold in folds.get(str(node.target), ())),
-        residual=_is_residual(segment, modules),
+        residual=_is_residual(segment),
     )
 
 
@@ -77,7 +75,6 @@ def _form(
     nodes: list[fx.Node],
     stream: fx.Node | None,
     function: list[fx.Node],
-    modules: dict[Any, Any],
     parts: Mapping[fx.Node, Layout],
     *,
     adding: bool,
@@ -90,70 +87,45 @@ def _form(
         function: nodes that their outputs pass before.
         adding: whether a layer may share its weight with an earlier level's embedding.
     """
-    layers = tuple(modules[node.target] for node in nodes)
+    layers = tuple(held(node) for node in nodes)
     reads = [node.all_input_nodes[0] for node in nodes] + ([stream] if stream else [])
-    apart = {node: _rows(node, layer, parts, modules) for node, layer in zip(reads, nodes, strict=False)}
+    apart = {node: _rows(node, layer, parts) for node, layer in zip(reads, nodes, strict=False)}
     apart |= {stream: parts.get(segment.after, PLAIN)} if stream else {}
-    prefix = graph_module(segment.nodes, segment.before, reads, modules, parts, apart)
+    prefix = graph_module(segment.nodes, segment.before, reads, parts, apart)
     facts = (layers, tuple(str(node.target) for node in nodes), prefix, stream is not None)
     if isinstance(layers[0], nn.Embedding):
         return Lookup(*facts)
-    tables = {id(module.weight) for module in modules.values() if isinstance(module, nn.Embedding)}
+    tables = {id(held(node).weight) for node in nodes[0].graph.nodes if isinstance(held(node), nn.Embedding)}
     if adding and len(layers) == 1 and stream is None and id(layers[0].weight) in tables:
         return Tied(*facts)
     if function:
-        return Activated(*facts, graph_module(function, [nodes[0]], [function[-1]], modules, {}, {}))
+        return Activated(*facts, graph_module(function, [nodes[0]], [function[-1]], {}, {}))
     return (Partwise if getattr(layers[0], "groups", 1) > 1 else Affine)(*facts)
 
 
-def _is_vector(node: fx.Node, modules: dict[Any, Any]) -> bool:
-    """Whether a node's parameters may hold one number per neuron: a norm's, or the model's own parameter."""
-    return node.op == "get_attr" or isinstance(modules[node.target], VECTORS)
-
-
-def _last_sum(segment: Segment, owners: list[fx.Node], modules: dict[Any, Any]) -> fx.Node:
+def _last_sum(segment: Segment, owners: list[fx.Node]) -> fx.Node:
     """The sum of two layers of the last level that gives the classes, whatever follows (a mean of two heads); else its end."""
-    sums = {sum_behind(node, modules) if is_layer(node, modules) else None for node in owners}
+    sums = {sum_behind(node) if is_layer(node) else None for node in owners}
     end = sums.pop() if len(sums) == 1 else None
-    classes = end is not None and _makes_classes(owners[0], segment.after, modules)
+    classes = end is not None and _makes_classes(owners[0], segment.after)
     return end if end is not None and classes else segment.after
 
 
-def _summed(end: fx.Node, owners: list[fx.Node], modules: dict[Any, Any]) -> tuple[list[fx.Node], fx.Node | None]:
+def _summed(end: fx.Node, owners: list[fx.Node]) -> tuple[list[fx.Node], fx.Node | None]:
     """The one or two layers whose outputs form the sum that ends a level, none if it ends otherwise; and the stream that a
     single layer's outputs are added to."""
-    layers = [node for node in owners if is_layer(node, modules) and sum_behind(node, modules) is end]
-    layers = layers or [node for node in owners if is_layer(node, modules) and function_sum(node, modules) is end]
-    sides = [side for side in end.all_input_nodes if not any(_leads(layer, side) for layer in layers)]
+    layers = [node for node in owners if is_layer(node) and node is not end and end_of(node) is end]
+    made = [between(layer, end)[-1] for layer in layers]
+    sides = [side for side in end.all_input_nodes if side not in made]
     return layers, sides[0] if layers and sides else None
 
 
-def _function(end: fx.Node, summed: list[fx.Node], modules: dict[Any, Any]) -> list[fx.Node]:
-    """The nodes between a layer and the sum that its outputs enter, if these change them."""
-    if len(summed) != 1 or function_sum(summed[0], modules) is not end:
-        return []
-    nodes, node = [], next(iter(summed[0].users))
-    while node is not end:
-        nodes.append(node)
-        node = next(iter(node.users))
-    return nodes
-
-
-def _leads(layer: fx.Node, side: fx.Node) -> bool:
-    """Whether one side of a sum is a layer's output, used nowhere else."""
-    while layer is not side and len(layer.users) == 1:
-        layer = next(iter(layer.users))
-        if is_sum(layer):
-            return False
-    return layer is side
-
-
-def _rows(layer_input: fx.Node, layer: fx.Node, parts: Mapping[fx.Node, Layout], modules: dict[Any, Any]) -> Layout:
+def _rows(layer_input: fx.Node, layer: fx.Node, parts: Mapping[fx.Node, Layout]) -> Layout:
     """The layout that gives a layer's input rows in the order of its output rows; convolutions take maps unchanged."""
     layout = parts.get(layer_input, PLAIN)
-    if layout.axis == 0 or isinstance(modules[layer.target], nn.Embedding):
+    if layout.axis == 0 or isinstance(held(layer), nn.Embedding):
         return PLAIN
-    return Layout(None, 0) if layout.axis is None and not isinstance(modules[layer.target], nn.Linear) else layout
+    return Layout(None, 0) if layout.axis is None and not isinstance(held(layer), nn.Linear) else layout
 
 
 def _alive(
@@ -187,12 +159,12 @@ def _alive(
     return Alive(axis, width, shape.numel() // (shape[0] * width), maker)
 
 
-def _is_residual(segment: Segment, modules: dict[Any, Any]) -> bool:
+def _is_residual(segment: Segment) -> bool:
     """Whether a sum adds the level's only input to its output, neuron by neuron: as it is, or behind functions of each entry."""
     before, *others = segment.before
     skips = {before}
     for node in segment.nodes:
-        if (is_entrywise(node, modules) or stays_as_it_is(node, modules)) and node.all_input_nodes[0] in skips:
+        if (is_entrywise(node) or stays_as_it_is(node)) and node.all_input_nodes[0] in skips:
             skips.add(node)
     return (
         before.op != "placeholder"
@@ -202,7 +174,7 @@ def _is_residual(segment: Segment, modules: dict[Any, Any]) -> bool:
     )
 
 
-def _why_not_affine(owners: list[fx.Node], summed: list[fx.Node], modules: dict[Any, Any]) -> str:
+def _why_not_affine(owners: list[fx.Node], summed: list[fx.Node]) -> str:
     """Why a level's layers cannot be fitted together in closed form; empty if they can.
 
     Args:
@@ -214,9 +186,9 @@ def _why_not_affine(owners: list[fx.Node], summed: list[fx.Node], modules: dict[
     if len(owners) != (len(summed) or 1) or len({node.target for node in owners}) != len(owners):
         return f"it holds {len(owners)} layers with parameters ({', '.join(str(node.target) for node in owners[:4])})"
     for node in owners:
-        target = modules[node.target]
+        target = held(node)
         if isinstance(target, nn.Embedding) and (len(owners) > 1 or target.max_norm is not None):
-            others = [modules[node.target] for node in owners]
+            others = [held(node) for node in owners]
             if not all(isinstance(other, nn.Embedding) for other in others):
                 return "it adds embeddings to the outputs of a layer"
             if any(other.max_norm is not None for other in others):
@@ -228,28 +200,24 @@ def _why_not_affine(owners: list[fx.Node], summed: list[fx.Node], modules: dict[
         for computed in computed_weights(target):
             return f"the {computed.tensor} of {node.target!r} is computed from other tensors ({computed.by})"
         groups = getattr(target, "groups", 1)
-        if any(getattr(modules[other.target], "groups", 1) != groups for other in owners):
+        if any(getattr(held(other), "groups", 1) != groups for other in owners):
             return f"its outputs, in {groups} groups, are added to those of a layer with other groups"
     return ""
 
 
-def _follows(segment: Segment, layers: list[fx.Node], modules: dict[Any, Any]) -> str:
+def _follows(segment: Segment, layers: list[fx.Node]) -> str:
     """The operation that changes the layer's outputs before its level ends, as a reason; else empty."""
     if not layers or layers[0] not in segment.nodes or segment.after not in segment.nodes:
         return ""
     start, end = (segment.nodes.index(node) for node in (layers[0], segment.after))
-    others = [
-        node
-        for node in segment.nodes[start + 1 : end + 1]
-        if not (node.op == "call_module" and isinstance(modules[node.target], TRANSPARENT))
-    ]
+    others = [node for node in segment.nodes[start + 1 : end + 1] if not does(node, TRANSPARENT)]
     return f"{others[0].name!r} comes after its affine layer" if others else ""
 
 
-def _makes_classes(layer: fx.Node, output: fx.Node, modules: dict[Any, Any]) -> bool:
+def _makes_classes(layer: fx.Node, output: fx.Node) -> bool:
     """Whether the network's last layer gives each sample one neuron per class, whatever follows; maps may keep classes on axis 1,
     as where they are enlarged to the image."""
     shape, classes = layer.meta["value"], output.meta["value"]
-    if isinstance(modules[layer.target], nn.Linear):
+    if isinstance(held(layer), nn.Linear):
         return shape[0] == classes[0] and shape[-1] == classes[-1]
     return shape[0] == classes[0] and shape[1] in (classes[-1], classes[1] if len(classes) == len(shape) else None)

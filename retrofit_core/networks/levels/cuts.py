@@ -7,14 +7,15 @@ import operator
 from collections.abc import Container, Sequence
 from typing import Any
 
-from torch import fx, nn
+import torch
+from torch import Tensor, fx, nn
 
 from .kinds import (
-    LAYERS,
     TRANSPARENT,
-    has_parameters,
+    does,
+    held,
     is_activation,
-    is_preactivation,
+    is_layer,
     is_sum,
     operation,
     parameter_count,
@@ -30,9 +31,7 @@ def read_boundaries(text: str) -> str | int | tuple[str, ...]:
     return text if text in ("auto", *BOUNDARIES) else tuple(text.split(","))
 
 
-def choose_cuts(
-    graph: fx.Graph, modules: dict[Any, Any], boundaries: str | int | Sequence[str], model: nn.Module
-) -> list[fx.Node]:
+def choose_cuts(graph: fx.Graph, boundaries: str | int | Sequence[str], model: nn.Module) -> list[fx.Node]:
     """The nodes to cut after, ending with the model's output; each segment has parameters."""
     single = _single_tensor_nodes(graph)
     output = next(node for node in graph.nodes if node.op == "output").args[0]
@@ -42,11 +41,11 @@ def choose_cuts(
             "or a list of module names."
         )
     if boundaries == "layers":
-        return [*_layer_ends(graph, modules, output), output]
+        return [*_layer_ends(graph, output), output]
     if isinstance(boundaries, (str, int)):
-        is_end = is_activation if boundaries == "activations" else is_preactivation
-        ends = _block_ends(graph, modules, single) if boundaries == "blocks" else []
-        ends = ends or [node for node in single if is_end(node, modules)]
+        is_end = is_activation if boundaries == "activations" else lambda node: is_layer(node) or is_sum(node)
+        ends = _block_ends(graph, single) if boundaries == "blocks" else []
+        ends = ends or [node for node in single if is_end(node)]
     else:
         ends = [_end_of(name, graph, single, model) for name in boundaries]
     order = {node: index for index, node in enumerate(graph.nodes)}
@@ -55,30 +54,29 @@ def choose_cuts(
     for node in sorted(set(ends), key=order.__getitem__):
         segment = nodes[start + 1 : order[node] + 1]
         after = nodes[order[node] + 1 :]
-        if node is not output and has_parameters(segment, modules) and has_parameters(after, modules):
+        if node is not output and any(map(parameter_count, segment)) and any(map(parameter_count, after)):
             cuts.append(node)
             start = order[node]
         elif node is not output and not isinstance(boundaries, (str, int)):
             raise ValueError(f"boundary {node.name!r} leaves a level without parameters. Leave it out.")
     if isinstance(boundaries, int):
-        cuts = _balanced(cuts, boundaries, nodes, modules)
+        cuts = _balanced(cuts, boundaries, nodes)
     return [*cuts, output]
 
 
-def _layer_ends(graph: fx.Graph, modules: dict[Any, Any], output: fx.Node) -> list[fx.Node]:
-    """For every layer before the last, the node at which its neurons can be compared: the layer itself, or the sum that alone
-    uses its outputs."""
+def _layer_ends(graph: fx.Graph, output: fx.Node) -> list[fx.Node]:
+    """For every layer before the last, its `end_of`."""
     nodes = list(graph.nodes)
     needed = ancestors(output)
-    layers = [node for node in nodes if node in needed and is_layer(node, modules)]
-    ends = {sum_behind(node, modules) or function_sum(node, modules) or node for node in layers}
+    layers = [node for node in nodes if node in needed and is_layer(node)]
+    ends = set(map(end_of, layers))
     chosen, passed = list[fx.Node](), set[fx.Node]()
     for index, node in enumerate(nodes):
         if node not in ends or node is output:
             continue
         passed |= ancestors(node, passed)
         # another level follows: parameters, or a layer that no level needs so far, such as another head
-        if has_parameters(needed & set(nodes[index + 1 :]), modules) or set(layers) - passed:
+        if any(map(parameter_count, needed & set(nodes[index + 1 :]))) or set(layers) - passed:
             chosen.append(node)
     return chosen
 
@@ -94,12 +92,7 @@ def ancestors(node: fx.Node, known: Container[fx.Node] = ()) -> set[fx.Node]:
     return needed
 
 
-def is_layer(node: fx.Node, modules: dict[Any, Any]) -> bool:
-    """Whether a node is a linear layer, a convolution or an embedding."""
-    return node.op == "call_module" and isinstance(modules[node.target], LAYERS)
-
-
-def sum_behind(node: fx.Node, modules: dict[Any, Any], *, functions: bool = False) -> fx.Node | None:
+def sum_behind(node: fx.Node, *, functions: bool = False) -> fx.Node | None:
     """The sum of two equally shaped tensors that alone uses a layer's outputs, unchanged; the neuron axis may move if the
     others keep their order.
 
@@ -107,7 +100,7 @@ def sum_behind(node: fx.Node, modules: dict[Any, Any], *, functions: bool = Fals
         functions: whether activation functions may come between.
     """
     dims = len(node.meta["value"])
-    axes, neurons = list(range(dims)), dims - 1 if isinstance(modules.get(node.target), nn.Linear) else 1
+    axes, neurons = list(range(dims)), dims - 1 if isinstance(held(node), nn.Linear) else 1
     while len(node.users) == 1:
         user = next(iter(node.users))
         turned = reordered_axes(user)
@@ -117,7 +110,7 @@ def sum_behind(node: fx.Node, modules: dict[Any, Any], *, functions: bool = Fals
             return user if len(alike) == 1 and len(user.all_input_nodes) == 2 and others == sorted(others) else None
         if turned and not functions:
             axes = [axes[axis] for axis in turned]
-        elif not (stays_as_it_is(user, modules) or (functions and is_activation(user, modules))):
+        elif not (stays_as_it_is(user) or (functions and is_activation(user))):
             return None
         node = user
     return None
@@ -125,40 +118,40 @@ def sum_behind(node: fx.Node, modules: dict[Any, Any], *, functions: bool = Fals
 
 def reordered_axes(node: fx.Node) -> list[int]:
     """If an operation only reorders axes, the input axis of each output axis; else empty."""
-    name = operation(node)
-    if name not in ("permute", "transpose"):
+    if operation(node) not in ("permute", "transpose") or len(node.all_input_nodes) > 1:
         return []
-    dims, given = len(node.meta["value"]), list(node.args[1:]) or list(node.kwargs.values())
-    given = list(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else given
-    if not all(isinstance(axis, int) for axis in given) or len(given) != (dims if name == "permute" else 2):
-        return []
-    places = [int(axis) % dims for axis in given]  # type: ignore[call-overload]
-    if name == "permute":
-        return places
-    first, second = places
-    return [{first: second, second: first}.get(axis, axis) for axis in range(dims)]
+    probe = torch.empty([*range(len(node.meta["value"]))], device="meta")  # each size names its axis
+    function: Any = getattr(Tensor, node.target) if isinstance(node.target, str) else node.target
+    return list(function(probe, *node.args[1:], **node.kwargs).shape)
 
 
-def function_sum(node: fx.Node, modules: dict[Any, Any]) -> fx.Node | None:
-    """The sum that a layer's outputs enter through an activation function, unless another layer made its other side."""
-    end = sum_behind(node, modules, functions=True)
-    if end is None or sum_behind(node, modules) is end or getattr(modules.get(node.target), "groups", 1) > 1:
-        return None
-    return None if any(_made_directly(side, node, modules) for side in end.all_input_nodes) else end
+def end_of(layer: fx.Node) -> fx.Node:
+    """The node at which a layer's neurons can be compared: the sum that alone uses its outputs, also through an activation
+    function unless another layer made its other side; else the layer itself."""
+    plain, end = sum_behind(layer), sum_behind(layer, functions=True)
+    if plain is None and end is not None and getattr(held(layer), "groups", 1) == 1:
+        plain = None if any(_made_directly(side, layer) for side in end.all_input_nodes) else end
+    return plain or layer
 
 
-def _made_directly(side: fx.Node, layer: fx.Node, modules: dict[Any, Any]) -> bool:
+def between(layer: fx.Node, end: fx.Node) -> list[fx.Node]:
+    """The nodes from a layer up to the end that alone reads it."""
+    nodes = [layer]
+    while (user := next(iter(nodes[-1].users))) is not end:
+        nodes.append(user)
+    return nodes
+
+
+def _made_directly(side: fx.Node, layer: fx.Node) -> bool:
     """Whether another layer makes one side of a sum, with only activation functions between."""
-    while stays_as_it_is(side, modules) or is_activation(side, modules):
+    while stays_as_it_is(side) or is_activation(side):
         side = side.all_input_nodes[0]
-    return side is not layer and is_layer(side, modules)
+    return side is not layer and is_layer(side)
 
 
-def stays_as_it_is(node: fx.Node, modules: dict[Any, Any]) -> bool:
+def stays_as_it_is(node: fx.Node) -> bool:
     """Whether an operation is the identity in evaluation mode."""
-    if node.op == "call_module":
-        return isinstance(modules[node.target], TRANSPARENT)
-    return operation(node) in ("contiguous", "clone")
+    return does(node, TRANSPARENT)
 
 
 def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:
@@ -178,34 +171,31 @@ def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:
     return single
 
 
-def _block_ends(graph: fx.Graph, modules: dict[Any, Any], single: list[fx.Node]) -> list[fx.Node]:
+def _block_ends(graph: fx.Graph, single: list[fx.Node]) -> list[fx.Node]:
     """The ends of residual blocks, and of the stem before the first one; empty if there are none.
 
     A block is the outermost module whose own forward adds two tensors. A stem without an activation function is an
     embedding and belongs to the first block. If tokens are dropped right after a block, it ends there.
     """
     nodes = list(graph.nodes)
-    paths = {node: [path for path, _ in node.meta.get("nn_module_stack", {}).values() if path] for node in nodes}
+    paths = {node: modules_around(node) for node in nodes}
     owners = {paths[node][-1] for node in nodes if is_sum(node) and paths[node]}
-    spans = {path: [node for node in nodes if path in paths[node]] for path in owners if not _outer(path, owners)}
-    ends = [span[-1] for span in spans.values() if span[-1] in single]
+    outermost = [path for path in owners if not any(path.startswith(f"{other}.") for other in owners)]
+    spans = [[node for node in nodes if path in paths[node]] for path in outermost]
+    ends = [span[-1] for span in spans if span[-1] in single]
     if not ends:
         return []
-    start = min(nodes.index(span[0]) for span in spans.values())
+    start = min(nodes.index(span[0]) for span in spans)
     stem = [node for node in single if nodes.index(node) < start]
-    if stem and any(is_activation(node, modules) for node in nodes[: nodes.index(stem[-1]) + 1]):
+    if stem and any(is_activation(node) for node in nodes[: nodes.index(stem[-1]) + 1]):
         ends.append(stem[-1])
-    return [_after_selection(node) for node in ends]
+    readers = {node: next(iter(node.users)) for node in ends if len(node.users) == 1}
+    return [readers[node] if node in readers and readers[node].target is operator.getitem else node for node in ends]
 
 
-def _outer(path: str, owners: set[str]) -> bool:
-    """Whether a module lies inside one of these."""
-    return any(path.startswith(f"{other}.") for other in owners)
-
-
-def _after_selection(node: fx.Node) -> fx.Node:
-    user = next(iter(node.users))
-    return user if len(node.users) == 1 and user.target is operator.getitem else node
+def modules_around(node: fx.Node) -> list[str]:
+    """The modules whose forward computes a node, from outside."""
+    return [path for path, _ in node.meta.get("nn_module_stack", {}).values() if path]
 
 
 def _end_of(name: str, graph: fx.Graph, single: list[fx.Node], model: nn.Module) -> fx.Node:
@@ -213,8 +203,7 @@ def _end_of(name: str, graph: fx.Graph, single: list[fx.Node], model: nn.Module)
     inside = [
         node
         for node in graph.nodes
-        if any(path == name for path, _ in node.meta.get("nn_module_stack", {}).values())
-        or (node.op == "call_module" and node.target == name)
+        if name in modules_around(node) or (node.op == "call_module" and node.target == name)
     ]
     if not inside:
         children = [path for path, _ in model.named_children()]
@@ -227,15 +216,13 @@ def _end_of(name: str, graph: fx.Graph, single: list[fx.Node], model: nn.Module)
     return inside[-1]
 
 
-def _balanced(cuts: list[fx.Node], n_levels: int, nodes: list[fx.Node], modules: dict[Any, Any]) -> list[fx.Node]:
+def _balanced(cuts: list[fx.Node], n_levels: int, nodes: list[fx.Node]) -> list[fx.Node]:
     """The n_levels - 1 cuts that minimise the largest level's parameter count."""
     if not 1 <= n_levels <= len(cuts) + 1:
         raise ValueError(f"boundaries={n_levels}: this model can be cut into 1 to {len(cuts) + 1} levels.")
     order = {node: index for index, node in enumerate(nodes)}
     ends = [0, *(order[node] + 1 for node in cuts), len(nodes)]
-    sizes = [
-        sum(parameter_count(node, modules) for node in nodes[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)
-    ]
+    sizes = [sum(parameter_count(node) for node in nodes[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
     # best[j] after i levels: (largest level, where each level ends) over the first j pieces
     best: dict[int, tuple[int, list[int]]] = {0: (0, [])}
     for _ in range(n_levels):

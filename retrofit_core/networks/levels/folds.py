@@ -8,16 +8,14 @@ import operator
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
 from .cuts import reordered_axes, stays_as_it_is
-from .kinds import AFFINE, CONVOLUTIONS, TRANSPOSED, AffineLayer, BatchNorm, operation
-from .opening import open_attention
-from .plain import erase_unused, holding, linear_of
+from .kinds import AFFINE, CONVOLUTIONS, TRANSPOSED, AffineLayer, BatchNorm, held, operation
+from .plain import erase_unused, holding, linear_of, open_attention
 from .tracing import Trace, record_values
 from .weights import computed_weights
 
@@ -80,9 +78,8 @@ def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tupl
         layers: prepare for levels after every layer: split attention modules, and apply all `REWRITES`.
     """
     trace = trace.copy()
-    if layers and open_attention(trace.graph, trace.modules):
-        with torch.no_grad():
-            record_values(trace.graph, trace.modules, trace.example, trace.model)
+    if layers and open_attention(trace.graph):
+        record_values(trace.graph, trace.example)
         erase_unused(trace.graph)
     alone = _read_once(trace)
 
@@ -93,12 +90,10 @@ def folded(trace: Trace, *, layers: bool = False) -> tuple[Trace, dict[str, tupl
     for rewrite in REWRITES if layers else (_norm_behind,):
         for node in list(trace.graph.nodes):
             if found := rewrite(trace, node, free):
-                name, fold = found
-                folds[name] = (fold, *folds.get(name, ()))
-                trace.modules[name] = fold.layer
+                at, fold = found
+                folds[str(at.target)] = (fold, *folds.get(str(at.target), ()))
+                at.meta["held"] = fold.layer
                 alone.update(map(id, fold.layer.parameters()))
-    read = {node.target for node in trace.graph.nodes}
-    trace.modules = {name: held for name, held in trace.modules.items() if name in read}
     return trace, folds
 
 
@@ -107,10 +102,10 @@ def _read_once(trace: Trace) -> set[int]:
     reads: Counter[int] = Counter()
     for node in trace.graph.nodes:
         if node.op == "call_module":
-            module = trace.modules[node.target]
+            module = held(node)
             reads.update(id(tensor) for tensor in _tensors(module) for _ in range(1 + bool(computed_weights(module))))
         elif node.op == "get_attr":
-            reads[id(trace.modules[node.target])] += sum(user.meta["holds_tensors"] for user in node.users)
+            reads[id(held(node))] += sum(user.meta["holds_tensors"] for user in node.users)
     return {tensor for tensor, count in reads.items() if count == 1}
 
 
@@ -118,14 +113,14 @@ def _tensors(holder: nn.Module | Tensor) -> list[Tensor]:
     return [holder] if isinstance(holder, Tensor) else [*holder.parameters(), *holder.buffers()]
 
 
-# --- rewrites: each takes a node, and returns the name and the fold of the layer that it puts there, if any --------------
+# --- rewrites: each takes a node, and returns the call of the layer that it puts there, and its fold, if any --------------
 
-Found = tuple[str, Fold] | None
+Found = tuple[fx.Node, Fold] | None
 
 
 def _transposed(trace: Trace, node: fx.Node, free: Free) -> Found:
     """An ungrouped transposed convolution is a convolution of maps with zeros between positions (`spread`)."""
-    layer = _called(trace, node)
+    layer = held(node)
     if type(layer) not in TRANSPOSED or layer.groups > 1 or len(node.args) != 1 or not free(layer):
         return None  # a second argument is the output size
     sizes = zip(layer.dilation, layer.kernel_size, layer.padding, strict=True)
@@ -134,13 +129,13 @@ def _transposed(trace: Trace, node: fx.Node, free: Free) -> Found:
     with trace.graph.inserting_before(node):
         wide = trace.graph.call_function(spread, (node.args[0], layer.stride, around, after))
     read = torch.empty(node.all_input_nodes[0].meta["value"], device="meta")
-    wide.meta = {**node.meta, "value": spread(read, layer.stride, around, after).shape}
+    wide.meta = {**node.meta, "held": None, "value": spread(read, layer.stride, around, after).shape}
     node.args = (wide,)
     kind = CONVOLUTIONS[TRANSPOSED.index(type(layer))]
     with torch.device("meta"):
         new = kind(layer.in_channels, layer.out_channels, layer.kernel_size, dilation=layer.dilation)
     new = holding(new, weight=turned(layer.weight), bias=None if layer.bias is None else layer.bias.detach().clone())
-    return str(node.target), Fold(new, (layer,), layer.weight, layer.bias, axis=1)
+    return node, Fold(new, (layer,), layer.weight, layer.bias, axis=1)
 
 
 def _product(trace: Trace, node: fx.Node, free: Free) -> Found:
@@ -151,12 +146,12 @@ def _product(trace: Trace, node: fx.Node, free: Free) -> Found:
     if operation(node) not in ("matmul", "mm") or len(node.args) != 2:
         return None
     read, weight = node.args
-    path = _owner(weight, "weight", trace.modules)
+    path = _owner(weight, "weight")
     if not path or not isinstance(weight, fx.Node) or not isinstance(read, fx.Node):
         return None
-    added, end = _bias(node, path, trace.modules)
-    matrix: Tensor = trace.modules[weight.target]
-    bias: Tensor | None = None if added is None else trace.modules[added.target]
+    added, end = _bias(node, path)
+    matrix: Tensor = held(weight)
+    bias: Tensor | None = None if added is None else held(added)
     if matrix.ndim != 2 or not free(matrix, *(() if bias is None else (bias,))):
         return None
     read, end = _unflattened(read, end)
@@ -165,15 +160,16 @@ def _product(trace: Trace, node: fx.Node, free: Free) -> Found:
     layer.meta = {**node.meta, "value": end.meta["value"]}
     end.replace_all_uses_with(layer)
     _erase_backwards(trace.graph, end)
+    layer.name = end.name  # by which its neurons are known
     owner = trace.model.get_submodule(path)
     new = linear_of(turned(matrix), None if bias is None else bias.detach().clone())
-    return path, Fold(new, (owner,), matrix, bias, kind=type(owner).__name__, axis=1)
+    return layer, Fold(new, (owner,), matrix, bias, kind=type(owner).__name__, axis=1)
 
 
 def _norm_behind(trace: Trace, node: fx.Node, free: Free) -> Found:
     """A BatchNorm that alone reads a layer is folded into it; behind a Linear only on flat tensors, not on tokens."""
-    norm, before = _called(trace, node), node.args[0] if node.args else None
-    affine = _called(trace, before) if isinstance(before, fx.Node) else None
+    norm, before = held(node), node.args[0] if node.args else None
+    affine = held(before) if isinstance(before, fx.Node) else None
     if not (
         isinstance(norm, BatchNorm)
         and norm.running_mean is not None
@@ -191,29 +187,27 @@ def _norm_behind(trace: Trace, node: fx.Node, free: Free) -> Found:
     bias = norm.bias if affine.bias is None else affine.bias
     node.replace_all_uses_with(before)
     trace.graph.erase_node(node)
-    return str(before.target), Fold(
-        scaled(affine, *factor_and_shift(norm)), (affine, norm), affine.weight, bias, constants
-    )
+    return before, Fold(scaled(affine, *factor_and_shift(norm)), (affine, norm), affine.weight, bias, constants)
 
 
 def _scale_behind(trace: Trace, node: fx.Node, free: Free) -> Found:
     """A layer scale, one factor per neuron that multiplies a layer's outputs (Touvron et al. 2021), is folded into the layer."""
-    product = _scaled_layer(node, trace.modules)
+    product = _scaled_layer(node)
     if product is None:
         return None
     layer, before, parameter = product
-    affine, factor = trace.modules[layer.target], trace.modules[parameter.target]
+    affine, factor = held(layer), held(parameter)
     if not free(affine, factor):
         return None
     node.replace_all_uses_with(before)
     _erase_backwards(trace.graph, node)
     new = scaled(affine, factor.detach().flatten())
-    return str(layer.target), Fold(new, (affine,), affine.weight, affine.bias, ((factor, 1.0),))
+    return layer, Fold(new, (affine,), affine.weight, affine.bias, ((factor, 1.0),))
 
 
 def _norm_of_maps(trace: Trace, node: fx.Node, free: Free) -> Found:
     """Any other BatchNorm of maps is a 1x1 depthwise convolution."""
-    norm = _called(trace, node)
+    norm = held(node)
     dimensions = len(node.meta["value"]) - 2 if node.meta.get("is_tensor") else 0
     if not (isinstance(norm, BatchNorm) and norm.running_mean is not None and norm.running_var is not None):
         return None
@@ -225,7 +219,7 @@ def _norm_of_maps(trace: Trace, node: fx.Node, free: Free) -> Found:
     new = holding(new, weight=torch.ones(new.weight.shape, dtype=norm.weight.dtype, device=norm.weight.device))
     constants = ((norm.running_mean, 0.0), (norm.running_var, 1 - norm.eps))
     new = scaled(new, *factor_and_shift(norm))
-    return str(node.target), Fold(new, (norm,), norm.weight, norm.bias, constants, kind=type(norm).__name__)
+    return node, Fold(new, (norm,), norm.weight, norm.bias, constants, kind=type(norm).__name__)
 
 
 #: For levels after every layer, in this order.
@@ -273,11 +267,6 @@ def spread(x: Tensor, stride: tuple[int, ...], before: tuple[int, ...], after: t
 # --- what a node is -----------------------------------------------------------------------------------------------------
 
 
-def _called(trace: Trace, node: fx.Node) -> Any:
-    """The module that a node calls, else None."""
-    return trace.modules[node.target] if node.op == "call_module" else None
-
-
 def _erase_backwards(graph: fx.Graph, node: fx.Node) -> None:
     """Erase a node that nothing reads, and what only it read."""
     before = node.all_input_nodes
@@ -287,19 +276,19 @@ def _erase_backwards(graph: fx.Graph, node: fx.Node) -> None:
             _erase_backwards(graph, other)
 
 
-def _owner(node: object, name: str, modules: dict[Any, Any]) -> str:
+def _owner(node: object, name: str) -> str:
     """The module whose parameter of that name a node reads; empty if it reads something else."""
-    if not isinstance(node, fx.Node) or node.op != "get_attr" or not isinstance(modules[node.target], nn.Parameter):
+    if not isinstance(node, fx.Node) or not isinstance(held(node), nn.Parameter):
         return ""
     path, _, last = str(node.target).rpartition(".")
     return path if last == name else ""
 
 
-def _bias(node: fx.Node, path: str, modules: dict[Any, Any]) -> tuple[fx.Node | None, fx.Node]:
+def _bias(node: fx.Node, path: str) -> tuple[fx.Node | None, fx.Node]:
     """The module's bias that is added to a product, if any, and the node of the result."""
     end = next(iter(node.users)) if len(node.users) == 1 else node
     sides = [arg for arg in end.args if arg is not node] if end.target is operator.add else []
-    if len(sides) == 1 and _owner(sides[0], "bias", modules) == path:
+    if len(sides) == 1 and _owner(sides[0], "bias") == path:
         return sides[0], end  # type: ignore[return-value]
     return None, node
 
@@ -314,13 +303,13 @@ def _unflattened(read: fx.Node, end: fx.Node) -> tuple[fx.Node, fx.Node]:
     return (before[0], behind[0]) if whole else (read, end)
 
 
-def _scaled_layer(node: fx.Node, modules: dict[Any, Any]) -> tuple[fx.Node, fx.Node, fx.Node] | None:
+def _scaled_layer(node: fx.Node) -> tuple[fx.Node, fx.Node, fx.Node] | None:
     """The layer, its (reordered) output and the parameter, if a node is their product."""
     sides = [arg for arg in node.args if isinstance(arg, fx.Node) and arg.meta.get("is_tensor")]
     if operation(node) not in MULTIPLICATIONS or len(sides) != 2:
         return None
     for before, factor in (sides, sides[::-1]):
-        parameter, found = _parameter(factor, modules), _layer(before, modules)
+        parameter, found = _parameter(factor), _layer(before)
         if parameter is None or found is None or before.meta["value"] != node.meta["value"]:
             continue
         layer, axis = found
@@ -331,27 +320,27 @@ def _scaled_layer(node: fx.Node, modules: dict[Any, Any]) -> tuple[fx.Node, fx.N
     return None
 
 
-def _parameter(node: fx.Node, modules: dict[Any, Any]) -> fx.Node | None:
+def _parameter(node: fx.Node) -> fx.Node | None:
     """The parameter that a node is, possibly reshaped."""
     while node.op != "get_attr":
         if operation(node) not in RESHAPING or len(node.users) != 1:
             return None
         node = node.all_input_nodes[0]
-    return node if len(node.users) == 1 and isinstance(modules[node.target], nn.Parameter) else None
+    return node if len(node.users) == 1 and isinstance(held(node), nn.Parameter) else None
 
 
-def _layer(node: fx.Node, modules: dict[Any, Any]) -> tuple[fx.Node, int] | None:
+def _layer(node: fx.Node) -> tuple[fx.Node, int] | None:
     """The affine layer whose output a node is, possibly with reordered axes, and its neuron axis there."""
     turns = []
-    while not (node.op == "call_module" and isinstance(modules[node.target], AFFINE)):
+    while not isinstance(held(node), AFFINE):
         axes = reordered_axes(node)
-        if len(node.users) != 1 or not (axes or stays_as_it_is(node, modules)):
+        if len(node.users) != 1 or not (axes or stays_as_it_is(node)):
             return None
         turns += [axes] if axes else []
         node = node.all_input_nodes[0]
     if len(node.users) != 1:
         return None
-    axis = len(node.meta["value"]) - 1 if isinstance(modules[node.target], nn.Linear) else 1
+    axis = len(node.meta["value"]) - 1 if isinstance(held(node), nn.Linear) else 1
     for axes in reversed(turns):
         axis = axes.index(axis)
     return node, axis

@@ -1,12 +1,10 @@
-"""Kinds of nodes in a traced graph: affine layers, activation functions, sums, layers with parameters."""
+"""What a node of a traced graph is: a layer, an activation function, a sum, something with parameters."""
 
-import operator
-from collections.abc import Iterable
+from collections.abc import Collection
+from functools import cache
 from typing import Any
 
-import torch
 from torch import fx, nn
-from torch.nn.modules.dropout import _DropoutNd
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -15,43 +13,68 @@ Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
 AffineLayer = nn.Linear | Convolution
 BatchNorm = nn.modules.batchnorm._BatchNorm
 LAYERS = (*AFFINE, nn.Embedding)
-#: Identities in evaluation mode, such as dropout modules; `tracing` removes the functional ones.
-TRANSPARENT = (_DropoutNd, nn.Identity)
+
+
+@cache
+def plain(name: str) -> str:
+    """A name without case and underscores: `nn.LeakyReLU` and `F.leaky_relu` are one operation."""
+    return name.replace("_", "").lower()
 
 
 def words(text: str) -> set[str]:
-    """A set of names from a string."""
-    return set(text.split())
+    """A set of plain names from a string."""
+    return set(map(plain, text.split()))
 
 
-#: Activation functions, as modules and as functions.
-ACTIVATIONS = tuple(
-    getattr(nn, name)
-    for name in words(
-        "ReLU GELU SiLU Hardswish LeakyReLU ELU Tanh Sigmoid Softplus ReLU6 Mish SELU CELU Hardtanh Hardsigmoid "
-        "LogSigmoid Softsign Tanhshrink Softshrink Hardshrink RReLU Threshold PReLU"
-    )
-)
-ACTIVATION_FUNCTIONS = words(
+#: Identities in evaluation mode; active functions of these are refused when they are traced.
+TRANSPARENT = words("_DropoutNd identity contiguous clone")
+ACTIVATIONS = words(
     "relu gelu silu hardswish leaky_relu elu tanh sigmoid softplus relu6 mish selu celu hardtanh hardsigmoid logsigmoid "
     "softsign tanhshrink softshrink hardshrink rrelu threshold"
 )
 #: Functions of each entry, and of the same entry of two tensors.
-ENTRYWISE = ACTIVATION_FUNCTIONS | words(
+ENTRYWISE = ACTIVATIONS | words(
     "exp log sqrt rsqrt abs neg pow square clamp clamp_min clamp_max clip sin cos reciprocal float double to type_as "
-    "zeros_like ones_like threshold erf log1p expm1 sign nan_to_num logical_not"
+    "zeros_like ones_like erf log1p expm1 sign nan_to_num logical_not _DropoutNd identity"
 )
 BINARY = words(
     "add sub mul truediv div maximum minimum multiply subtract pow where addcmul addcdiv lerp logaddexp fmax fmin hypot "
     "gt lt ge le eq ne masked_fill fmod remainder logical_and logical_or"
 )
-ADDITIONS = {operator.add, operator.iadd, torch.add}
 
 
-def is_preactivation(node: fx.Node, modules: dict[Any, Any]) -> bool:
+def held(node: fx.Node) -> Any:
+    """The module that a node calls, or the tensor that it reads; None for operations."""
+    return node.meta.get("held")
+
+
+def names(node: fx.Node) -> tuple[str, ...]:
+    """The plain name of the function or method that a node calls, or of the module's class in torch and its bases."""
     if node.op == "call_module":
-        return isinstance(modules[node.target], LAYERS)
-    return is_sum(node)
+        return _names_of(type(held(node)))
+    if node.op == "call_method":
+        return (plain(str(node.target)),)
+    return (plain(getattr(node.target, "__name__", "")),) if node.op == "call_function" else ()
+
+
+@cache
+def _names_of(kind: type[nn.Module]) -> tuple[str, ...]:
+    return tuple(plain(cls.__name__) for cls in kind.__mro__ if cls.__module__.startswith("torch."))
+
+
+def does(node: fx.Node, kinds: Collection[str]) -> bool:
+    """Whether a node is one of these operations."""
+    return any(name in kinds for name in names(node))
+
+
+def operation(node: fx.Node) -> str:
+    """The plain name of the function or method that a node calls, else empty."""
+    return "" if node.op == "call_module" else "".join(names(node))
+
+
+def is_layer(node: fx.Node) -> bool:
+    """Whether a node calls a linear layer, a convolution or an embedding."""
+    return isinstance(held(node), LAYERS)
 
 
 def is_channelwise(layer: nn.Module) -> bool:
@@ -61,40 +84,23 @@ def is_channelwise(layer: nn.Module) -> bool:
 
 def is_sum(node: fx.Node) -> bool:
     """Whether a node adds two computed tensors."""
-    is_sum = (node.op == "call_function" and node.target in ADDITIONS) or (node.op, node.target) == (
-        "call_method",
-        "add",
-    )
+    if operation(node) != "add":
+        return False
     inputs = [arg for arg in node.args if isinstance(arg, fx.Node) and arg.op != "get_attr" and arg.meta["is_tensor"]]
-    return is_sum and len(inputs) == 2
+    return len(inputs) == 2
 
 
-def is_activation(node: fx.Node, modules: dict[Any, Any]) -> bool:
-    if node.op == "call_module":
-        return isinstance(modules[node.target], ACTIVATIONS)
-    return operation(node) in ACTIVATION_FUNCTIONS
+def is_activation(node: fx.Node) -> bool:
+    return does(node, ACTIVATIONS) or isinstance(held(node), nn.PReLU)
 
 
-def is_entrywise(node: fx.Node, modules: dict[Any, Any]) -> bool:
+def is_entrywise(node: fx.Node) -> bool:
     """Whether each number of a node's output is a function of the same number of its only input, without parameters."""
-    if node.op == "call_module":
-        return isinstance(modules[node.target], (*ACTIVATIONS, *TRANSPARENT)) and not parameter_count(node, modules)
-    return operation(node) in ENTRYWISE | BINARY and len(node.all_input_nodes) == 1
+    return does(node, ENTRYWISE | BINARY) and len(node.all_input_nodes) == 1
 
 
-def operation(node: fx.Node) -> str:
-    """The name of the function or method that a node calls, else empty."""
-    if node.op == "call_method":
-        return str(node.target)
-    return getattr(node.target, "__name__", "") if node.op == "call_function" else ""
-
-
-def has_parameters(nodes: Iterable[fx.Node], modules: dict[Any, Any]) -> bool:
-    return any(parameter_count(node, modules) for node in nodes)
-
-
-def parameter_count(node: fx.Node, modules: dict[Any, Any]) -> int:
-    target = modules.get(node.target) if node.op in ("call_module", "get_attr") else None
+def parameter_count(node: fx.Node) -> int:
+    target = held(node)
     if isinstance(target, nn.Module):
         return sum(p.numel() for p in target.parameters())
     return target.numel() if isinstance(target, nn.Parameter) else 0

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.nn import functional as F
 
 from ...system.device import exact
 from ...system.registry import first_line
@@ -17,12 +17,11 @@ from .building import build_level
 from .cuts import choose_cuts
 from .folds import folded
 from .forms import Boundary, Lookup, Tied
-from .kinds import operation
-from .layouts import Layout, layouts
+from .kinds import BatchNorm, held, operation
 from .level import Level, compose
-from .segments import cut_into_segments, names_of
+from .plain import PARAMETERS
+from .segments import PLAIN, Layout, cut_into_segments, layouts, names_of
 from .tracing import Trace, rounding, trace
-from .weights import batch_statistics, refuse_batch_statistics
 
 #: Message for a network that is a single level and not affine.
 SINGLE = (
@@ -83,24 +82,23 @@ def cut_trace(
     """Cut a traced model into levels; see `partition`."""
     model, example, inside = trace.model, trace.example, boundaries == "layers"
     of_levels, folds = folded(trace, layers=inside)
-    graph, modules = of_levels.graph, of_levels.modules
-    _refuse_batch_statistics(graph, modules)
-    axes = NeuronAxes(graph, modules, example)
-    cuts = choose_cuts(graph, modules, boundaries, model)
+    graph = of_levels.graph
+    _refuse_batch_statistics(graph)
+    axes = NeuronAxes(graph, example)
+    cuts = choose_cuts(graph, boundaries, model)
     segments = cut_into_segments(graph, cuts)
-    names = names_of(segments, modules)
-    parts = layouts(graph, modules, example)
+    names = names_of(segments)
+    parts = layouts(graph, example)
     for name, segment in zip(names, segments, strict=True):
         for node in segment.alive:
             if node.meta["is_tensor"] and node not in parts:
                 parts[node] = _by_first_axis(name, node, len(example))
-    if parts[cuts[-1]] != Layout():
+    if parts[cuts[-1]] != PLAIN:
         raise ValueError(_not_by_samples(names[-1], tuple(cuts[-1].meta["value"])))
     levels = [
         build_level(
             name,
             segment,
-            modules,
             folds,
             parts,
             head=segment.after is cuts[-1],
@@ -111,7 +109,7 @@ def cut_trace(
     ]
     _refuse_tied_weights(levels)
     _check_composition(model, levels, example)
-    if trace.sizes or any(parts.get(node) != Layout() for segment in segments for node in segment.alive):
+    if trace.sizes or any(parts.get(node) != PLAIN for segment in segments for node in segment.alive):
         _check_samples(levels, example, opposite=wrapper_of(model, TakingPacked) is None)
     return levels
 
@@ -146,15 +144,22 @@ def _refuse_tied_weights(levels: list[Level]) -> None:
                 )
 
 
-def _refuse_batch_statistics(graph: fx.Graph, modules: dict[Any, Any]) -> None:
-    layers = [node.target for node in graph.nodes if node.op == "call_module"]
-    refuse_batch_statistics((str(name), modules[name]) for name in dict.fromkeys(layers))
+def _refuse_batch_statistics(graph: fx.Graph) -> None:
+    """Refuse BatchNorms that normalise by the current batch, because their outputs depend on the batching."""
     for node in graph.nodes:
-        if operation(node) == "batch_norm":
-            names = ("input", "running_mean", "running_var", "weight", "bias", "training")
-            arguments = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
-            if arguments.get("running_mean") is None or arguments.get("training") is True:
-                raise ValueError(batch_statistics(node.name))
+        names = []
+        if operation(node) == "batchnorm":
+            given = dict(zip(PARAMETERS[F.batch_norm], node.args, strict=False)) | dict(node.kwargs)
+            names = [node.name] * (given.get("running_mean") is None or given.get("training") is True)
+        elif node.op == "call_module":
+            parts = held(node).named_modules(prefix=str(node.target))
+            names = [name for name, part in parts if isinstance(part, BatchNorm) and part.running_mean is None]
+        if names:
+            raise ValueError(
+                f"the BatchNorm {names[0]!r} keeps no running statistics, so what it computes depends on which samples share a "
+                "batch, and no level can be fitted to that. Use one with track_running_stats=True there and pass training "
+                "data through it in training mode, or use GroupNorm or InstanceNorm."
+            )
 
 
 @torch.no_grad()

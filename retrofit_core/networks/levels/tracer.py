@@ -1,8 +1,14 @@
-"""A torch.fx tracer that runs an example along: control flow may depend on shapes, not on contents."""
+"""A torch.fx tracer that runs an example along: control flow may depend on shapes, not on contents.
 
+It records one spelling of what PyTorch lets one write in several: nothing writes in place, because boundary tensors are kept
+while the network runs on; sums have no factors; dropout, which does nothing in evaluation mode, is left out; tensors are passed
+by position.
+"""
+
+import copy
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from functools import reduce
 from inspect import Parameter, signature
 from typing import Any
 
@@ -11,22 +17,45 @@ from torch import Tensor, fx, nn
 from torch.fx.node import Target
 from torch.fx.proxy import Attribute, TraceError
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from ..copies import sharing_parameters
 from ..hooks import Hook, remove_looking_hooks
-from ..wrappers import Wrapper, entry_point
-from .kinds import words
+from ..wrappers import Wrapper, class_name, entry_point
+from .kinds import plain, words
 
 #: Tensor attributes that are the same for all batches.
 FACTS = words("ndim dtype device layout requires_grad is_cuda is_cpu is_sparse is_nested is_quantized is_meta")
 #: Methods whose result depends on nothing but shape and type.
 SHAPES = words("size dim ndimension numel nelement stride is_contiguous is_floating_point is_complex")
-#: In-place operators such as `x += y`, and their copying counterparts.
-INPLACE_OPERATORS = {
-    getattr(operator, f"i{name}"): getattr(operator, name)
-    for name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow")
+#: Leading tensor arguments of torch functions that are inspected, in order.
+LEADING = {
+    "scaleddotproductattention": ("query", "key", "value"),
+    **dict.fromkeys(("cat", "concat", "stack"), ("tensors",)),
+    **dict.fromkeys(("bmm", "mm"), ("input", "mat2")),
+    **dict.fromkeys(("add", "sub", "rsub", "mul", "div", "matmul", "multiply", "subtract"), ("input", "other")),
+    **dict.fromkeys(("permute", "transpose", "sum", "mean"), ("input",)),
+    "addmm": ("input", "mat1", "mat2"),
+    "addmv": ("input", "mat", "vec"),
+    "baddbmm": ("input", "batch1", "batch2"),
+    **dict.fromkeys(("addcmul", "addcdiv"), ("input", "tensor1", "tensor2")),
 }
-FACTORIES = ("zeros", "ones", "full", "empty", "arange")
+#: Sums of two tensors, the second times `alpha`.
+SUMS = {"add": operator.add, "sub": operator.sub, "subtract": operator.sub, "rsub": operator.sub}
+#: The product that a function adds, and the name of its factor; the first summand is multiplied by `beta`.
+PRODUCTS: dict[str, tuple[Callable[..., Any], str]] = {
+    **dict.fromkeys(("addmm", "addmv", "baddbmm"), (torch.matmul, "alpha")),
+    "addcmul": (operator.mul, "value"),
+    "addcdiv": (operator.truediv, "value"),
+}
+#: Dropout functions: the argument that switches them on, its position, its default.
+DROPPING: dict[str, tuple[str, int, bool]] = {
+    **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d"), ("training", 2, True)),
+    **dict.fromkeys(("alphadropout", "featurealphadropout", "featuredropout"), ("training", 2, False)),
+    "stochasticdepth": ("training", 3, True),
+}
+DROPPING_ATTENTION = "a dropout_p of 0.0 unless self.training"
 CONTENTS = "its control flow depends on the contents of tensors"
 #: Composite torch modules, which are traced like a model's own.
 TRANSFORMERS = (
@@ -51,10 +80,10 @@ class Size(int):
 
 def _computed(name: str) -> Any:
     """An arithmetic operation that is recorded in the graph if its result is an int."""
-    plain, operation = getattr(int, f"__{name}__"), name[1:] if name in REFLECTED else name
+    of_ints, operation = getattr(int, f"__{name}__"), name[1:] if name in REFLECTED else name
 
     def compute(self: Size, *others: object) -> Any:
-        result = plain(self, *others)
+        result = of_ints(self, *others)
         if type(result) is not int:
             return result
         arguments = (*others, self) if name in REFLECTED else (self, *others)
@@ -82,7 +111,7 @@ class _Known(fx.Proxy):
 
     def __getattr__(self, k: str) -> Any:
         value = self.tracer.values[self.node]
-        if isinstance(value, Tensor) and k in FACTS:
+        if isinstance(value, Tensor) and plain(k) in FACTS:
             return getattr(value, k)
         return self.size() if isinstance(value, Tensor) and k == "shape" else _Attribute(self, k)
 
@@ -93,8 +122,13 @@ class _Known(fx.Proxy):
         raise TraceError(CONTENTS)
 
     def __setitem__(self, index: object, value: object) -> None:
-        """Bind the name to a modified copy, so that nothing is written in place."""
-        self.node = self.tracer.create_proxy("call_function", with_item, (self, index, value), {}).node
+        self.becomes(self.tracer.create_proxy("call_function", with_item, (self, index, value), {}))
+
+    def becomes(self, copy: fx.Proxy) -> "_Known":
+        """Let all names of a tensor that was written stand for a modified copy; so nothing is written in place."""
+        setattr(self, "_node" if isinstance(self, Attribute) else "node", copy.node)
+        self.tracer.wrote = True
+        return self
 
     def __len__(self) -> int:
         value = self.tracer.values[self.node]
@@ -102,12 +136,11 @@ class _Known(fx.Proxy):
 
 
 def _in_place(operation: Callable[..., Any]) -> Any:
-    """In-place operators; torch.fx would record `x + y` for `x += y`, and other references to x would miss the sum."""
-    return lambda self, other: self.tracer.create_proxy("call_function", operation, (self, other), {})
+    return lambda self, other: self.becomes(operation(self, other))
 
 
-for _operation in INPLACE_OPERATORS:
-    setattr(_Known, f"__{_operation.__name__}__", _in_place(_operation))
+for _name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow"):
+    setattr(_Known, f"__i{_name}__", _in_place(getattr(operator, _name)))
 
 
 class _Attribute(Attribute, _Known):  # type: ignore[misc]
@@ -117,8 +150,8 @@ class _Attribute(Attribute, _Known):  # type: ignore[misc]
         return _Known.__getattr__(self, k)
 
 
-class Unregistered(Exception):
-    """A module that holds tensors is not a submodule of the model; the argument is its class."""
+class Refused(ValueError):
+    """The model does something that no way of tracing changes."""
 
 
 class Tracer(fx.Tracer):
@@ -144,6 +177,8 @@ class Tracer(fx.Tracer):
         """Whether the model's code has read a size"""
         self.running = False
         """Whether the example is running through an operation, which must not be traced"""
+        self.wrote = False
+        """Whether the model's code writes into tensors"""
         self.stuck: str | None = None
         """The innermost module whose code could not be followed"""
 
@@ -165,8 +200,21 @@ class Tracer(fx.Tracer):
         type_expr: object = None,
         proxy_factory_fn: Callable[[fx.Node], fx.Proxy] | None = None,
     ) -> Any:
-        """Record an operation; returns what the model's code sees."""
-        proxy = super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
+        """Record an operation in its one spelling; returns what the model's code sees."""
+        word = str(target) if kind == "call_method" else getattr(target, "__name__", "")
+        args, kwargs = self._by_position(kind, target, plain(word), args, kwargs)
+        read = args[0] if args else kwargs.get("input")
+        if self._drops(word, args, kwargs):
+            return read
+        proxy = _plain_sum(plain(word), args, kwargs)
+        writes = proxy is not None and word.endswith("_")
+        if proxy is None:
+            writes = kind == "call_module" and getattr(self.root.get_submodule(str(target)), "inplace", False)
+            versions = [] if writes else self._versions(args, kwargs)
+            proxy = super().create_proxy(kind, target, args, kwargs, name, type_expr, proxy_factory_fn)
+            self._write_into_copies(proxy, versions)
+        if writes and isinstance(read, _Known):
+            read.becomes(proxy)
         value = self.values.get(proxy.node)
         if kind in ("placeholder", "get_attr") or holds_tensors(value) or not self._tells_shapes(proxy.node):
             return proxy
@@ -180,6 +228,57 @@ class Tracer(fx.Tracer):
             return size
         return value
 
+    def _by_position(
+        self, kind: str, target: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments with tensors that are passed by keyword (`layer(input=x)`, `torch.add(x, other=y)`) as positional ones."""
+        is_module = kind == "call_module" and kwargs
+        names = signature(self.root.get_submodule(target).forward).parameters if is_module else LEADING.get(name, ())
+        for key in list(names)[len(args) :]:
+            if not isinstance(kwargs.get(key), (fx.Proxy, list, tuple)):
+                break  # later ones cannot be positional either
+            args, kwargs = (*args, kwargs[key]), {other: value for other, value in kwargs.items() if other != key}
+        return args, kwargs
+
+    def _drops(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a function is dropout, which does nothing.
+
+        Raises:
+            Refused: it, or an attention, drops in evaluation mode too.
+        """
+        flag, place, default = DROPPING.get(plain(name), ("", 0, False))
+
+        def given(key: str, position: int, otherwise: object) -> Any:
+            return args[position] if len(args) > position else kwargs.get(key, otherwise)
+
+        if plain(name) == "scaleddotproductattention":
+            active, cure = given("dropout_p", 4, 0.0), DROPPING_ATTENTION
+        else:
+            active, cure = flag and given(flag, place, given("train", place, default)), f"{flag}=self.training"
+            active = active and given("p", 1, 0.5)
+        if active:
+            raise Refused(
+                f"{class_name(self.root)} calls {name}(), which drops at random in evaluation mode too, so its outputs are not "
+                f"those of one network. Pass {cure} to it."
+            )
+        return flag != ""
+
+    def _versions(self, *arguments: Any) -> list[tuple[_Known, int]]:
+        """The tensors among the arguments of an operation, and how often each was written."""
+        read = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, _Known)]
+        values = [self.values.get(proxy.node) for proxy in read]
+        return [(p, _version(value)) for p, value in zip(read, values, strict=True) if isinstance(value, Tensor)]
+
+    def _write_into_copies(self, proxy: fx.Proxy, versions: Sequence[tuple[_Known, int]]) -> None:
+        """Let an operation write into copies of the tensors that it was seen to modify."""
+        for written, version in versions:
+            read = written.node
+            if _version(self.values[read]) != version:
+                with self.graph.inserting_before(proxy.node):
+                    copied = super().create_proxy("call_method", "clone", (written,), {})
+                proxy.node.replace_input_with(read, copied.node)
+                written.becomes(proxy if self.values[proxy.node] is self.values[read] else copied)
+
     def proxy(self, node: fx.Node) -> fx.Proxy:
         """The proxy of a node."""
         return _Known(node, self)
@@ -189,9 +288,6 @@ class Tracer(fx.Tracer):
         if self._is_constant(obj.node):
             return bool(self.values[obj.node])
         raise TraceError(CONTENTS)
-
-    def _value_of_constant(self, value: object) -> Any:
-        return self.values[value.node] if isinstance(value, fx.Proxy) and self._is_constant(value.node) else value
 
     def _is_constant(self, node: fx.Node) -> bool:
         """Whether a value depends on buffers alone."""
@@ -225,19 +321,24 @@ class Tracer(fx.Tracer):
     ) -> fx.Node:
         """Record an operation and run it on the example."""
         node = super().create_node(kind, target, args, kwargs, name, type_expr)
-        if kind != "output":
-            with self._run():
-                self.values[node] = self._value(node)
+        before, self.running = self.running, True
+        try:
+            self.values[node] = self._value(node)
+        finally:
+            self.running = before
+        describe(node, self.values[node])
         return node
 
     def _value(self, node: fx.Node) -> Any:
         if node.op == "placeholder":
             return self.example.clone()  # in-place operations may write into it
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
+        if node.op == "output":
+            return args[0]
         if node.op == "call_method":
             return getattr(args[0], str(node.target))(*args[1:], **kwargs)
         if node.op == "call_function":
-            return INPLACE_OPERATORS.get(node.target, node.target)(*args, **kwargs)  # type: ignore[operator]
+            return node.target(*args, **kwargs)  # type: ignore[operator]
         value: Any = self.root
         for name in str(node.target).split("."):
             value = getattr(value, name)
@@ -246,18 +347,12 @@ class Tracer(fx.Tracer):
     def _tells_shapes(self, node: fx.Node) -> bool:
         """Whether a value other than a tensor depends on shapes alone; if not, marks it opaque."""
         inputs = node.all_input_nodes
-        tells = node.target in SHAPES or not any(n in self.opaque or holds_tensors(self.values[n]) for n in inputs)
+        tells = plain(str(node.target)) in SHAPES or not any(
+            n in self.opaque or holds_tensors(self.values[n]) for n in inputs
+        )
         if not tells:
             self.opaque.add(node)
         return tells
-
-    @contextmanager
-    def _run(self) -> Iterator[None]:
-        before, self.running = self.running, True
-        try:
-            yield
-        finally:
-            self.running = before
 
     def getattr(self, attr: str, attr_val: object, parameter_proxy_cache: dict[str, Any]) -> Any:
         """An attribute of a module: parameters become nodes unless the example is running."""
@@ -270,12 +365,21 @@ class Tracer(fx.Tracer):
         if self.running:
             return forward(*args, **kwargs)
         if isinstance(m, TRANSFORMERS):  # their code checks whether masks are tensors, and causal
-            args, kwargs = fx.node.map_aggregate((args, kwargs), self._value_of_constant)  # type: ignore[misc]
+
+            def known(value: Any) -> Any:
+                is_constant = isinstance(value, fx.Proxy) and self._is_constant(value.node)
+                return self.values[value.node] if is_constant else value
+
+            args, kwargs = fx.node.map_aggregate((args, kwargs), known)  # type: ignore[misc]
         if all(m is not module for module in self.root.modules()):
             if m in self.wrapped:
                 return forward(*args, **kwargs)
             if any(True for _ in (*m.parameters(), *m.buffers())):
-                raise Unregistered(type(m).__name__)
+                raise Refused(
+                    f"{class_name(self.root)} calls a {type(m).__name__} that is not one of its submodules, so its weights "
+                    "cannot be found. Create it in __init__ as an attribute (self.layer = ...), and lists of modules as "
+                    "nn.ModuleList."
+                )
             return forward(*args, **kwargs)  # created for this call: trace into it
         try:
             start = len(self.graph.nodes)
@@ -306,30 +410,60 @@ class Tracer(fx.Tracer):
         )
 
 
-@contextmanager
-def _noting_factories(tracer: Tracer) -> Iterator[None]:
-    """Record the creation of tensors with one row per sample as operations, not constants."""
+class _Factories(TorchFunctionMode):
+    """Within it, what makes tensors with one row per sample is recorded as operations, not as constants."""
 
-    def noting(make: Callable[..., Any]) -> Any:
-        def noted(*args: object, **kwargs: object) -> Any:
-            sizes = [
-                arg for arg in (*args, *kwargs.values()) for arg in (arg if isinstance(arg, (tuple, list)) else (arg,))
-            ]
-            counts = any(isinstance(size, Size) and size.node in tracer.batches for size in sizes)
-            if tracer.running or not counts:
-                return make(*args, **kwargs)
-            return tracer.create_proxy("call_function", make, args, kwargs)
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self.tracer = tracer
 
-        return noted
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        leaves = [] if self.tracer.running else tree_leaves((args, kwargs))
+        counts = any(isinstance(leaf, Size) and leaf.node in self.tracer.batches for leaf in leaves)
+        if counts and not any(isinstance(leaf, fx.Proxy) for leaf in leaves):
+            return self.tracer.create_proxy("call_function", func, args, kwargs)
+        return func(*args, **kwargs)
 
-    plain = {name: getattr(torch, name) for name in FACTORIES}
-    try:
-        for name, make in plain.items():
-            setattr(torch, name, noting(make))
-        yield
-    finally:
-        for name, make in plain.items():
-            setattr(torch, name, make)
+
+def _plain_sum(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
+    """A sum with factors (`torch.add(h, o, alpha=0.3)`, `addmm`), or of a stack, as plain sums of plain products; None for
+    other operations. Readers of a graph then handle one form of sum and cannot miss a factor."""
+    if name in SUMS and (name == "rsub" or "alpha" in kwargs or len(args) > 2):
+        first, *factor, second = args  # deprecated: torch.add(h, 0.3, o)
+        first, second = (second, first) if name == "rsub" else (first, second)
+        return SUMS[name](first, _times(second, kwargs.get("alpha", *factor or [1])))
+    if name in PRODUCTS:
+        product, factor = PRODUCTS[name]
+        first, left, right = args
+        term = _times(product(left, right), kwargs.get(factor, 1))
+        return _times(first, kwargs.get("beta", 1)) + term
+    stack: Any = args[0].node if name in ("sum", "mean") and args and isinstance(args[0], fx.Proxy) else None
+    if stack is None or plain(getattr(stack.target, "__name__", "")) != "stack" or len(args) + len(kwargs) != 2:
+        return None
+    terms, *along = (*stack.args, *stack.kwargs.values())
+    axes = [
+        axis[0] if isinstance(axis, (list, tuple)) and len(axis) == 1 else axis
+        for axis in (*(along or [0]), *args[1:], *kwargs.values())
+    ]
+    if len(axes) != 2 or axes[0] != axes[1] or len(terms) < 2 or not all(isinstance(term, fx.Node) for term in terms):
+        return None
+    total: Any = reduce(operator.add, [args[0].tracer.proxy(term) for term in terms])
+    return total / len(terms) if name == "mean" else total
+
+
+def _times(value: Any, factor: Any) -> Any:
+    return value if isinstance(factor, (int, float)) and factor == 1 else value * factor
+
+
+def _version(tensor: Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def describe(node: fx.Node, value: object) -> None:
+    """Set a node's meta: "value" (a tensor's shape, or any other value itself), "is_tensor" and "holds_tensors"."""
+    node.meta["value"] = value.shape if isinstance(value, Tensor) else value
+    node.meta["is_tensor"], node.meta["holds_tensors"] = isinstance(value, Tensor), holds_tensors(value)
 
 
 def holds_tensors(value: object) -> bool:
@@ -345,10 +479,8 @@ def inputs_of(model: nn.Module) -> list[str]:
     return several or [p.name for p in inputs[:1]]
 
 
-def traced(
-    model: nn.Module, leaves: list[str], example: Tensor, hooks: list[Hook], *, whole: bool
-) -> tuple[fx.Graph, nn.Module, bool]:
-    """The graph of a model, a copy of the model that holds the constants of the graph, and whether its code reads sizes.
+def traced(model: nn.Module, leaves: list[str], example: Tensor, hooks: list[Hook], *, whole: bool) -> Tracer:
+    """A tracer that holds the graph of a model, with `describe`d nodes that hold what they call.
 
     Works on copies that share the model's parameters: code that assigns attributes or buffers assigns what stands for tensors
     in the graph.
@@ -365,13 +497,33 @@ def traced(
         remove_looking_hooks(followed, hooks)
         followed.train().eval()  # clears tensors that a network caches in eval mode, such as attention biases
         try:
-            with torch.no_grad(), _noting_factories(tracer):
+            with torch.no_grad(), _Factories(tracer):
                 graph = tracer.trace(followed)
-            return graph, followed, tracer.sizes
+            _hold(graph, model, followed)
+            return tracer
         except Exception as error:
-            if isinstance(error, Unregistered) or not (whole and tracer.stuck and tracer.stuck not in leaves):
+            if isinstance(error, Refused) or not (whole and tracer.stuck and tracer.stuck not in leaves):
                 raise
             leaves.append(tracer.stuck)
         finally:
             tracer.values.clear()  # free the activations, which sizes would keep alive
             model.train().eval()
+
+
+def _hold(graph: fx.Graph, model: nn.Module, followed: nn.Module) -> None:
+    """Let nodes hold the modules and tensors that they name; constants, which the model has not, are those of `followed`."""
+    known: dict[str, Any] = {}
+    for node in graph.nodes:
+        if node.op not in ("call_module", "get_attr"):
+            continue
+        name = str(node.target)
+        if name not in known:
+            read = operator.attrgetter(name)
+            try:
+                known[name] = read(model)
+            except AttributeError:
+                known[name] = read(followed)
+            if getattr(known[name], "inplace", False):
+                known[name] = copy.copy(known[name])
+                known[name].inplace = False
+        node.meta["held"] = known[name]

@@ -35,6 +35,14 @@ FACTORS = (
 MARKS_OF_PEFT = ("peft_config", "merge_and_unload", "adapter_layer_names")
 
 
+#: Older hooks of torch that compute a weight: what they do, their attribute with its name, and the function that removes them.
+HOOKS = {
+    WeightNorm: ("weight_norm", "name", "remove_weight_norm"),
+    SpectralNorm: ("spectral_norm", "name", "remove_spectral_norm"),
+    BasePruningMethod: ("pruning", "_tensor_name", "prune.remove"),
+}
+
+
 @dataclass(frozen=True)
 class Computed:
     """A weight that a layer computes from other tensors, so that writing to it has no effect."""
@@ -57,15 +65,10 @@ def computed_weights(layer: nn.Module) -> list[Computed]:
             remedy = f"torch.nn.utils.parametrize.remove_parametrizations({{layer}}, {tensor!r})"
             computed[tensor] = Computed(tensor, by, remedy)
     for hook in layer._forward_pre_hooks.values():
-        if isinstance(hook, WeightNorm):
-            remedy = f"torch.nn.utils.remove_weight_norm({{layer}}, {hook.name!r})"
-            computed[hook.name] = Computed(hook.name, "weight_norm", remedy)
-        elif isinstance(hook, SpectralNorm):
-            remedy = f"torch.nn.utils.remove_spectral_norm({{layer}}, {hook.name!r})"
-            computed[hook.name] = Computed(hook.name, "spectral_norm", remedy)
-        elif isinstance(hook, BasePruningMethod):
-            remedy = f"torch.nn.utils.prune.remove({{layer}}, {hook._tensor_name!r})"
-            computed[hook._tensor_name] = Computed(hook._tensor_name, "pruning", remedy)
+        for kind, (by, attribute, remove) in HOOKS.items():
+            if isinstance(hook, kind):
+                tensor = getattr(hook, attribute)
+                computed[tensor] = Computed(tensor, by, f"torch.nn.utils.{remove}({{layer}}, {tensor!r})")
     for tensor in ("weight", "bias") if isinstance(layer, WITH_WEIGHTS) else ():
         value = getattr(layer, tensor, None)
         if tensor not in computed and isinstance(value, Tensor) and not isinstance(value, nn.Parameter):
@@ -136,26 +139,3 @@ def shared_weights(model: nn.Module) -> Iterator[Sequence[str]]:
         for name, parameter in module.named_parameters(recurse=False):
             names[id(parameter)].append(f"{path}.{name}".lstrip("."))
     yield from (tied for tied in names.values() if len(tied) > 1)
-
-
-def refuse_batch_statistics(layers: Iterable[tuple[str, nn.Module]]) -> None:
-    """Refuse BatchNorms that normalise by the current batch, because their outputs depend on the batching.
-
-    Args:
-        layers: names and layers that a graph calls; submodules are checked as well.
-    Raises:
-        ValueError: names the first such BatchNorm.
-    """
-    for path, layer in layers:
-        for name, module in layer.named_modules(prefix=path):
-            if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:
-                raise ValueError(batch_statistics(name))
-
-
-def batch_statistics(name: str) -> str:
-    """The message for a BatchNorm without running statistics."""
-    return (
-        f"the BatchNorm {name!r} keeps no running statistics, so what it computes depends on which samples share a "
-        "batch, and no level can be fitted to that. Use one with track_running_stats=True there and pass training "
-        "data through it in training mode, or use GroupNorm or InstanceNorm."
-    )

@@ -1,9 +1,8 @@
 """Symmetry: which neurons of a network may be permuted, and how to permute them."""
 
 from .apart import groups_apart
-from .group import Group, Junction, Point, TensorPart, tensors
 from .groups import IN_PLACE, NeuronTrace, neuron_groups, shuffled
-from .maps import Maps, check_rest, mapped, matching, reordered
+from .maps import Group, Junction, Maps, Point, TensorPart, check_rest, mapped, matching, reordered, tensors
 from .watch import Sums, Watched, group_sums
 
 __all__ = [

@@ -12,13 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from ..copies import evaluating
+from ..levels.kinds import held, operation
 from ..levels.tracing import Trace, trace
 from ..levels.weights import refuse_computed_weights
-from ..training_flags import evaluating
 from ..wrappers import class_name
-from .group import Group, Junction, Point
 from .groups import assembled
-from .rules import Rules, axis_of, function_name, on_axis, varying_axes
+from .maps import Group, Junction
+from .rules import Rules, axis_of, on_axis, varying_axes
 
 
 def groups_apart(
@@ -50,7 +51,7 @@ class _Apart(Rules):
     def __init__(self, trace: Trace, joined: Rules, joint_qk: bool):
         self.joined, self.joint_qk = joined, joint_qk
         self.depths: dict[fx.Node, int] = {}  # operations on the longest path from the input
-        self.sums: list[tuple[Tensor, list[Tensor], tuple[Point, Point]]] = []  # new neurons, both sides
+        self.sums: list[tuple[Tensor, list[Tensor]]] = []  # new neurons, both sides
         super().__init__(trace)
 
     def _follow(self, node: fx.Node) -> Any:
@@ -59,7 +60,7 @@ class _Apart(Rules):
 
     def _constant(self, node: fx.Node) -> Tensor:
         """Entries of a token or of positions: neurons along the only axis that varies in `joined`."""
-        ids, tensor = super()._constant(node), self.modules[node.target]
+        ids, tensor = super()._constant(node), held(node)
         varying = varying_axes(self.joined.ids.of(self.joined.values[node]))
         if not self._is_fixed(ids) and len(varying) == 1:
             self._assign(tensor, varying[0], self.ids.constant_along(ids, varying[0]), "vector")
@@ -73,16 +74,14 @@ class _Apart(Rules):
         bias = any(
             side.op == "get_attr" and len(side.meta["value"]) == 1 for side in sides
         )  # of a layer without a module
-        if function_name(node) != "add" or len(sides) != 2 or axis is None or classes or bias:
+        if operation(node) != "add" or len(sides) != 2 or axis is None or classes or bias:
             return super()._binary(node)
         sides.sort(key=self.depths.__getitem__)
         lines = [self._most(self.values[side].expand(node.meta["value"]), axis) for side in sides]
         if torch.equal(*lines):
             return super()._binary(node)
-        index = torch.arange(len(lines[0]))[:, None]
-        skip, branch = (Point(side.name, side.name, axis, index, "output") for side in sides)
-        neurons = self.ids.fresh(len(index))
-        self.sums.append((neurons, lines, (skip, branch)))
+        neurons = self.ids.fresh(len(lines[0]))
+        self.sums.append((neurons, lines))
         self._see(node, axis, neurons)
         return on_axis(neurons, axis % joined.ndim, node)
 
@@ -104,12 +103,10 @@ class _Apart(Rules):
     def junction_of(self, group: Group, groups: Sequence[Group]) -> Junction | None:
         """The sum that makes a group, if one does."""
         makers = {tuple(self._neurons(other)): other.name for other in groups}
-        sums = {tuple(self.ids.of(neurons).tolist()): (lines, points) for neurons, lines, points in reversed(self.sums)}
+        sums = {tuple(self.ids.of(neurons).tolist()): lines for neurons, lines in reversed(self.sums)}
 
         def junction(neurons: tuple[int, ...]) -> Junction:
-            lines, points = sums[neurons]
-            skip, branch = (side(tuple(self.ids.of(line).tolist())) for line in lines)
-            return Junction(skip, branch, points)
+            return Junction(*(side(tuple(self.ids.of(line).tolist())) for line in sums[neurons]))
 
         def side(neurons: tuple[int, ...]) -> str | Junction:
             if neurons in makers:

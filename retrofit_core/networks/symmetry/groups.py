@@ -4,6 +4,7 @@ A group holds neurons that may be permuted, and all entries of parameters and bu
 the function. A residual stream is one group through all its blocks; each attention head is its own group.
 """
 
+import copy
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,15 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
-from ..levels.kinds import TRANSPARENT, is_activation, is_sum, operation
+from ..copies import evaluating
+from ..levels.kinds import TRANSPARENT, does, is_activation, is_sum, operation
 from ..levels.tracing import Trace, trace
 from ..levels.weights import refuse_computed_weights
-from ..training_flags import evaluating
 from ..wrappers import class_name
-from .group import Group, Point, TensorPart
-from .ids import FIXED
-from .maps import reordered
-from .rules import Rules, Seen, varying_axes
+from .maps import Group, Point, TensorPart, reordered
+from .rules import FIXED, Rules, Seen, varying_axes
 
 #: Largest relative change of the outputs at which a permuted network counts as the same; float64 networks may hold float32 parts.
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-5}
@@ -76,20 +75,25 @@ class NeuronTrace:
         refuse_computed_weights(trace.model, class_name(trace.model))
         # First try to keep pieces of a tensor in one group (as in a channel shuffle), then apart.
         for pieces in (False, True):
-            self.rules = Rules(self.trace, pieces=pieces)
-            self.groups = assembled(self.rules)
+            self._follow(Rules(self.trace, pieces=pieces))
             try:
                 _check(trace.model, self.groups, self.trace.example)
                 break
             except ValueError:
                 if pieces:
                     raise
-        self.tensors = {node.name: ids for node, ids in self.rules.values.items() if isinstance(ids, Tensor)}
 
-    def within(self) -> list[Group]:
-        """The groups if grouped convolutions make their own neurons, free within their parts as long as the parts stay together.
-        They are not checked, because permuting them alone changes the function."""
-        return assembled(Rules(self.trace, within=True))
+    def _follow(self, rules: Rules) -> None:
+        self.rules, self.groups = rules, assembled(rules)
+        self.tensors = {node.name: ids for node, ids in rules.values.items() if isinstance(ids, Tensor)}
+        vars(self).pop("_members", None)
+
+    def within(self) -> "NeuronTrace":
+        """The same if grouped convolutions make their own neurons, free within their parts as long as the parts stay together.
+        These groups are not checked, because permuting them alone changes the function."""
+        inner = copy.copy(self)
+        inner._follow(Rules(self.trace, within=True))
+        return inner
 
     def places(self, node: str, axis: int) -> dict[int, Tensor] | None:
         """The places of each group's neurons in a tensor of the trace.
@@ -195,7 +199,9 @@ def assembled(rules: Rules) -> list[Group]:
     held.pop(0, None)
     members = Members(rules)
     for kind, numbers in held.items():
-        members.add(kind, _in_order(axes[_maker(axes, numbers)][2], kinds, kind))
+        line = axes[_maker(axes, numbers)][2]
+        neurons, first = np.unique(line[kinds[line] == kind].numpy(), return_index=True)
+        members.add(kind, torch.from_numpy(neurons[first.argsort()]))  # in the order in which they first occur
     places = [members.places(ids) for _, _, ids, _ in axes]
     points = _points(rules, members)
     groups = [
@@ -228,13 +234,6 @@ def _labels(rules: Rules) -> Iterator[tuple[Tensor, Tensor]]:
 def _maker(axes: Sequence[tuple[str, int, Tensor, str]], numbers: Sequence[int]) -> int:
     """The number of the axis that makes neurons, of those that they are on."""
     return next((number for number in numbers if axes[number][3] == "out"), numbers[0])
-
-
-def _in_order(line: Tensor, kinds: Tensor, kind: int) -> Tensor:
-    """The neurons of one kind in the order in which they first occur on a line of ids."""
-    found = line[kinds[line] == kind].numpy()
-    neurons, first = np.unique(found, return_index=True)
-    return torch.from_numpy(neurons[first.argsort()])
 
 
 def _group(
@@ -329,11 +328,10 @@ def _biased(node: fx.Node) -> fx.Node:
 def _behind(node: fx.Node, axis: int, rules: Rules) -> fx.Node:
     """The activation function that reads a node, directly, after dropout or in other rows; else the node itself."""
     for user in node.users:
-        if is_activation(user, rules.modules):
+        if is_activation(user):
             return user
-        is_dropout = user.op == "call_module" and isinstance(rules.modules[user.target], TRANSPARENT)
         in_rows = axis == -1 and operation(user) in ("view", "reshape")
-        if is_dropout or (in_rows and node.meta["value"][-1] == user.meta["value"][-1]):
+        if does(user, TRANSPARENT) or (in_rows and node.meta["value"][-1] == user.meta["value"][-1]):
             further = _behind(user, axis, rules)
             if further is not user:
                 return further

@@ -5,36 +5,37 @@ run on the twin itself; an affine layer makes new neurons and reads those of its
 the same.
 """
 
-import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, fx, nn
-from torch.nn.modules import padding
-from torch.nn.modules.batchnorm import _NormBase
 
 from ..levels.kinds import (
-    ACTIVATIONS,
     BINARY,
-    CONVOLUTIONS,
     ENTRYWISE,
-    TRANSPARENT,
     TRANSPOSED,
     argument,
+    held,
     is_channelwise,
     is_sum,
+    names,
+    operation,
+    parameter_count,
     words,
 )
 from ..levels.tracing import Trace
-from .ids import FIXED, Ids
 
-POOLS = [f"{kind}Pool{d}d" for kind in ("Max", "Avg", "AdaptiveAvg", "AdaptiveMax") for d in (1, 2, 3)]
-PADS = (padding._ConstantPadNd, padding._CircularPadNd, padding._ReflectionPadNd, padding._ReplicationPadNd)
-#: Modules that mix positions and treat all channels alike.
-POSITIONS = (*(getattr(nn, name) for name in POOLS), nn.Upsample, *PADS)
-RESHAPING = (nn.Flatten, nn.Unflatten, nn.ChannelShuffle, nn.PixelShuffle, nn.PixelUnshuffle)
+#: The id of everything that must not be permuted: pixels, positions.
+FIXED = 0
+DIMENSIONS = ("1d", "2d", "3d")
+#: Operations that mix positions and treat all channels alike.
+POSITIONS = {
+    *(f"{kind}pool{d}" for kind in ("max", "avg", "adaptiveavg", "adaptivemax") for d in DIMENSIONS),
+    *words("interpolate boolean_dispatch upsample _ConstantPadNd _CircularPadNd _ReflectionPadNd _ReplicationPadNd"),
+}
 #: Operations that take entries out of a tensor.
 TAKING = words("chunk split split_with_sizes tensor_split unbind getitem select narrow")
 #: Operations that only move entries, so they can run on neuron ids.
@@ -43,11 +44,75 @@ MOVES = TAKING | words(
     "squeeze unsqueeze expand expand_as contiguous cat concat stack roll repeat t flip clone detach repeat_interleave tile "
     "broadcast_to channel_shuffle pixel_shuffle pixel_unshuffle getattr"
 )
-REDUCING = words("mean sum amax amin norm vector_norm var std logsumexp")
-POOLING = {f"{kind}_pool{d}d" for kind in ("max", "avg", "adaptive_avg", "adaptive_max") for d in (1, 2, 3)} | {
-    "interpolate",
-    "boolean_dispatch",
+#: The rule for each kind of operation: functions, methods and modules of torch by their plain names.
+RULES = {
+    name: rule
+    for rule, kinds in {
+        "linear": words("linear"),
+        "convolution": words("_ConvNd"),
+        "embedding": words("Embedding"),
+        "channel_norm": words("_NormBase"),
+        "group_norm": words("group_norm"),
+        "layer_norm": words("layer_norm RMSNorm"),
+        "prelu": words("PReLU"),
+        "attention": words("MultiheadAttention"),
+        "gated": words("glu"),
+        "unfolded": words("unfold"),
+        "folded": words("fold"),
+        "move": MOVES,
+        "first": ENTRYWISE,
+        "binary": BINARY - ENTRYWISE,
+        "positions": POSITIONS,
+        "reduced": words("mean sum amax amin norm vector_norm var std logsumexp"),
+        "extreme": words("max min"),
+        "padded": words("pad"),
+        "matmul": words("matmul bmm mm mv"),
+        "einsum": words("einsum"),
+        "dot_product": words("scaled_dot_product_attention"),
+        "normalized": words("normalize softmax log_softmax"),
+    }.items()
+    for name in kinds
 }
+
+
+class Ids:
+    """Ids 0, 1, ..., some of which are known to be the same neuron."""
+
+    def __init__(self) -> None:
+        self.root = torch.zeros(1, dtype=torch.int64)
+
+    def fresh(self, *shape: int) -> Tensor:
+        """New ids, different from all others."""
+        count = int(np.prod(shape))
+        numbers = torch.arange(len(self.root), len(self.root) + count)
+        self.root = torch.cat([self.root, numbers])
+        return numbers.view(shape)
+
+    def of(self, ids: Tensor) -> Tensor:
+        """Each id's representative, equal exactly for ids of the same neuron."""
+        return self.root[ids]
+
+    def unify(self, left: Tensor, right: Tensor) -> None:
+        """Declare two tensors of ids (of broadcastable shapes) the same, entry by entry."""
+        left, right = torch.broadcast_tensors(self.of(left), self.of(right))
+        if torch.equal(left, right):
+            return
+        n = len(self.root)
+        keys = (torch.minimum(left, right) * n + torch.maximum(left, right)).flatten().unique().numpy()
+        from scipy.sparse import coo_matrix
+        from scipy.sparse.csgraph import connected_components
+
+        edges = coo_matrix((np.ones(len(keys), np.int8), (keys // n, keys % n)), shape=(n, n))
+        count, labels = connected_components(edges, directed=False)
+        labels = torch.from_numpy(labels.astype(np.int64))
+        least = torch.full((count,), n).scatter_reduce_(0, labels, torch.arange(n), "amin")
+        self.root = least[labels[self.root]]
+
+    def constant_along(self, ids: Tensor, axis: int) -> Tensor:
+        """(n,) ids along one axis, declared the same at all positions of the other axes."""
+        lines = ids.movedim(axis, -1).reshape(-1, ids.shape[axis])
+        self.unify(lines, lines[:1])
+        return self.of(lines[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +143,7 @@ class Rules:
         within: bool = False,
         pieces: bool = False,
     ) -> None:
-        self.model, self.modules, self.ids = trace.model, trace.modules, Ids()
+        self.model, self.ids = trace.model, Ids()
         self.within, self.pieces = within, pieces
         named = [*self.model.named_parameters(), *self.model.named_buffers()]
         self.names = {id(tensor): name for name, tensor in reversed(named)}
@@ -99,16 +164,14 @@ class Rules:
             return torch.zeros(node.meta["value"], dtype=torch.int64)
         if node.op == "get_attr":
             return self._constant(node)
-        target = self.modules[node.target] if node.op == "call_module" else None
         inputs = [self.values[other] for other in node.all_input_nodes if other in self.values]
-        has_parameters = target is not None and any(True for _ in target.parameters())
-        if not has_parameters and all(self._is_fixed(value) for value in inputs):
+        if not parameter_count(node) and all(self._is_fixed(value) for value in inputs):
             return _zeros(node.meta["value"])
-        rule = self._module_rule(target) if target is not None else self._function_rule(function_name(node))
-        return rule(node) if rule is not None else self._unknown(node)
+        rule = next((RULES[name] for name in names(node) if name in RULES), "unknown")
+        return getattr(self, f"_{rule}")(node)
 
     def _constant(self, node: fx.Node) -> Tensor:
-        tensor = self.modules[node.target]
+        tensor = held(node)
         if id(tensor) not in self.names or not tensor.is_floating_point():
             return torch.zeros(tensor.shape, dtype=torch.int64)
         name = self.names[id(tensor)]
@@ -120,48 +183,6 @@ class Rules:
         if isinstance(value, (tuple, list)):
             return all(map(self._is_fixed, value))
         return not isinstance(value, Tensor) or bool((self.ids.of(value) == FIXED).all())
-
-    def _module_rule(self, module: nn.Module) -> Callable[[fx.Node], Any] | None:
-        table: list[tuple[Any, Callable[[fx.Node], Any]]] = [
-            (nn.Linear, self._linear),
-            ((*CONVOLUTIONS, *TRANSPOSED), self._convolution),
-            (nn.Embedding, self._embedding),
-            (_NormBase, self._channel_norm),
-            (nn.GroupNorm, self._group_norm),
-            ((nn.LayerNorm, nn.RMSNorm), self._layer_norm),
-            (nn.PReLU, self._prelu),
-            (nn.MultiheadAttention, self._attention),
-            (nn.GLU, self._gated),
-            ((nn.Softmax, nn.LogSoftmax), self._normalized),
-            ((*ACTIVATIONS, *TRANSPARENT), self._same),
-            (POSITIONS, self._positions),
-            (RESHAPING, self._move),
-            (nn.Unfold, self._unfolded),
-            (nn.Fold, self._folded),
-        ]
-        return next((rule for kinds, rule in table if isinstance(module, kinds)), None)
-
-    def _function_rule(self, name: str) -> Callable[[fx.Node], Any] | None:
-        table: list[tuple[set[str], Callable[[fx.Node], Any]]] = [
-            (MOVES, self._move),
-            (ENTRYWISE, self._same),
-            (BINARY, self._binary),
-            (POOLING, self._positions),
-            (REDUCING, self._reduced),
-            ({"max", "min"}, self._extreme),
-            ({"pad"}, self._padded),
-            ({"unfold"}, self._unfolded),
-            ({"fold"}, self._folded),
-            ({"matmul", "bmm", "mm", "mv"}, self._matmul),
-            ({"einsum"}, self._einsum),
-            ({"linear"}, self._linear),
-            ({"layer_norm"}, self._layer_norm),
-            ({"group_norm"}, self._group_norm),
-            ({"glu"}, self._gated),
-            ({"scaled_dot_product_attention"}, self._dot_product),
-            ({"normalize", "softmax", "log_softmax"}, self._normalized),
-        ]
-        return next((rule for names, rule in table if name in names), None)
 
     # --- rules --------------------------------------------------------------------------------------------------------
 
@@ -178,33 +199,33 @@ class Rules:
         return ids
 
     def _new_neurons(self, weight: Tensor, bias: Tensor | None, axis: int = 0) -> Tensor:
-        """New neurons on an axis of a weight, or those that it made or read before."""
-        key = (self.names[id(weight)], axis)
-        ids = self.axes[key][0] if key in self.axes else self.ids.fresh(weight.shape[axis])
-        self._assign(weight, axis, ids, self._kind_of_made(*key))
-        return self._assign(bias, 0, ids, "vector")
+        """New neurons on an axis of a weight, or those that it made or read before.
 
-    def _kind_of_made(self, name: str, axis: int) -> str:
-        """ "out", or "in" if a tied weight already makes neurons along another axis, so that it is averaged once."""
-        makes = any(other == name and kind == "out" for (other, at), (_, kind) in self.axes.items() if at != axis)
-        return "in" if makes else "out"
+        They are read ("in") if a tied weight already makes neurons along another axis, so that it is averaged once.
+        """
+        key = (self.names[id(weight)], axis)
+        makes = any(name == key[0] and kind == "out" for (name, at), (_, kind) in self.axes.items() if at != axis)
+        ids = self.axes[key][0] if key in self.axes else self.ids.fresh(weight.shape[axis])
+        self._assign(weight, axis, ids, "in" if makes else "out")
+        return self._assign(bias, 0, ids, "vector")
 
     def _see(self, node: fx.Node, axis: int, ids: Tensor, part: str = "output") -> None:
         self.seen.append(Seen(node, axis, ids, part))
 
-    def _first(self, node: fx.Node) -> Tensor:
+    def _first(self, node: fx.Node) -> Any:
+        """What the first input has."""
         return self.values[node.all_input_nodes[0]]
 
     def _tensors(self, node: fx.Node, *names: str) -> list[Tensor | None]:
         """Weight and bias of a module, or those passed to a function."""
         if node.op == "call_module":
-            return [getattr(self.modules[node.target], name, None) for name in names]
-        start = 2 if function_name(node) in ("layer_norm", "group_norm") else 1
+            return [getattr(held(node), name, None) for name in names]
+        start = 2 if operation(node) in ("layernorm", "groupnorm", "rmsnorm") else 1
         entries = dict(zip(names, node.args[start:], strict=False)) | {
             k: v for k, v in node.kwargs.items() if k in names
         }
-        held = [arg if isinstance(arg, fx.Node) and arg.op == "get_attr" else None for arg in map(entries.get, names)]
-        return [None if arg is None else self.modules[arg.target] for arg in held]
+        given = map(entries.get, names)
+        return [held(arg) if isinstance(arg, fx.Node) and arg.op == "get_attr" else None for arg in given]
 
     def _linear(self, node: fx.Node) -> Tensor:
         """New neurons; but a layer over positions (it mixes tokens) keeps those along the other axes.
@@ -215,10 +236,10 @@ class Rules:
         makes = 0
         if weight is None:
             given = node.args[1] if len(node.args) > 1 else node.kwargs.get("weight")
-            held = self._held(given) if isinstance(given, fx.Node) else None
-            if held is None:
+            found = self._held(given) if isinstance(given, fx.Node) else None
+            if found is None:
                 return self._unknown(node)
-            weight, makes = held
+            weight, makes = found
         x = self.ids.of(self._first(node))
         if varying_axes(x) and x.ndim - 1 not in varying_axes(x):
             return x[..., :1].expand(node.meta["value"])
@@ -235,7 +256,7 @@ class Rules:
 
         A transposed convolution's weight has its input axis first.
         """
-        layer = self.modules[node.target]
+        layer = held(node)
         reads, makes = (0, 1) if isinstance(layer, TRANSPOSED) else (1, 0)
         ids = self.ids.constant_along(self._first(node), 1)
         if layer.groups == 1 or (self.within and not makes and not is_channelwise(layer)):
@@ -256,19 +277,20 @@ class Rules:
 
     def _embedding(self, node: fx.Node) -> Tensor:
         """Looked-up rows, whose columns are new neurons, or those that the table made before."""
-        ids = self._new_neurons(self.modules[node.target].weight, None, axis=1)
+        (weight,) = self._tensors(node, "weight")
+        ids = self._unknown(node) if weight is None else self._new_neurons(weight, None, axis=1)
         self._see(node, -1, ids)
         return ids.expand(node.meta["value"])
 
     def _gated(self, node: fx.Node) -> Tensor:
         """Half of the neurons, each multiplied by a function of its counterpart in the other half."""
-        axis = self.modules[node.target].dim if node.op == "call_module" else _argument(node, "dim", 1, -1)
+        axis = _argument(node, "dim", 1, -1)
         left, right = self._first(node).chunk(2, axis)
         self.ids.unify(left, right)
         return left
 
     def _channel_norm(self, node: fx.Node) -> Tensor:
-        layer, x = self.modules[node.target], self._first(node)
+        layer, x = held(node), self._first(node)
         if axis_of(self.ids.of(x)) not in (None, 1, 1 - x.ndim):
             return x  # it normalises positions, all neurons alike
         ids = self.ids.constant_along(x, 1)
@@ -284,8 +306,7 @@ class Rules:
         ids = self.ids.constant_along(self._first(node), 1)
         for tensor in (weight, bias):
             self._assign(tensor, 0, ids, "vector")
-        module = self.modules[node.target] if node.op == "call_module" else None
-        self._split(ids.view(_argument(node, "num_groups", 1, 1) if module is None else module.num_groups, -1))
+        self._split(ids.view(_argument(node, "num_groups", 1, 1), -1))
         return self._first(node)
 
     def _layer_norm(self, node: fx.Node) -> Tensor:
@@ -306,10 +327,7 @@ class Rules:
     def _normalized(self, node: fx.Node) -> Tensor:
         """Normalised along an axis: neurons that share a line on it must stay together."""
         x = self.ids.of(self._first(node))
-        if node.op == "call_module":
-            dim = self.modules[node.target].dim
-        else:
-            dim = _argument(node, "dim", 2 if function_name(node) == "normalize" else 1, 1)
+        dim = _argument(node, "dim", 2 if operation(node) == "normalize" else 1, 1)
         lines = x.movedim(1 if dim is None else dim, -1)
         lines = lines.reshape(-1, lines.shape[-1])
         if not torch.equal(lines, lines[:, :1].expand_as(lines)):
@@ -317,13 +335,15 @@ class Rules:
         return x
 
     def _prelu(self, node: fx.Node) -> Tensor:
-        weight = self.modules[node.target].weight
+        (weight,) = self._tensors(node, "weight")
+        if weight is None:
+            return self._unknown(node)
         if len(weight) > 1:
             self._assign(weight, 0, self.ids.constant_along(self._first(node), 1), "vector")
         return self._first(node)
 
     def _attention(self, node: fx.Node) -> Any:
-        layer = self.modules[node.target]
+        layer = held(node)
         if layer.in_proj_weight is None or layer.bias_k is not None or layer.add_zero_attn:
             raise ValueError(
                 f"the MultiheadAttention {node.target!r} has weights of its own for keys and values of another width, or "
@@ -346,24 +366,21 @@ class Rules:
         value = node.meta["value"]
         return out.expand(value[0].shape), (None if value[1] is None else _zeros(value[1]))
 
-    def _same(self, node: fx.Node) -> Tensor:
-        return self._first(node)
-
     def _move(self, node: fx.Node) -> Any:
         args, kwargs = fx.map_arg((node.args, node.kwargs), self._entries)
         if node.op == "call_module":
-            return self.modules[node.target](*args, **kwargs)
+            return held(node)(*args, **kwargs)
         function: Any = getattr(args[0], str(node.target)) if node.op == "call_method" else node.target
         moved = function(*(args[1:] if node.op == "call_method" else args), **kwargs)
-        if self.pieces and isinstance(args[0], Tensor) and function_name(node) in TAKING:
+        if self.pieces and isinstance(args[0], Tensor) and operation(node) in TAKING:
             self._split([part.flatten() for part in ([moved] if isinstance(moved, Tensor) else moved)])
         return moved
 
     def _entries(self, node: fx.Node) -> Any:
         """Arguments for an operation that moves entries: ids for tensors; indices and sizes as they are."""
-        held = self.modules[node.target] if node.op == "get_attr" else None
-        if isinstance(held, Tensor) and not held.is_floating_point():
-            return held
+        tensor = held(node)
+        if isinstance(tensor, Tensor) and not tensor.is_floating_point():
+            return tensor
         return self.values.get(node, node.meta["value"])
 
     def _binary(self, node: fx.Node) -> Tensor:
@@ -419,7 +436,7 @@ class Rules:
             shape: of the result; default: the node's.
         """
         x, size = self.ids.of(self._first(node)), torch.Size(node.meta["value"] if shape is None else shape)
-        argument = 2 if "norm" in function_name(node) else 1
+        argument = 2 if "norm" in operation(node) else 1
         dims: Any = _argument(node, "dim", argument, None)
         dims = tuple(range(x.ndim)) if dims is None else dims
         axes: list[int] = sorted(axis % x.ndim for axis in (dims if isinstance(dims, (tuple, list)) else (dims,)))
@@ -447,8 +464,8 @@ class Rules:
         """Queries times keys: the same neurons, head by head. Attention maps times values: positions are mixed."""
         shape = node.meta["value"]
         for side, operand in enumerate(_nodes(node)[:2]):
-            if (held := self._held(operand)) is not None:
-                return self._multiplied_by(held, side, node)
+            if (found := self._held(operand)) is not None:
+                return self._multiplied_by(found, side, node)
         left, right = (self.values[arg] for arg in _nodes(node)[:2])
         if self._is_fixed(left):
             return self._mixed(right).expand(shape)
@@ -460,17 +477,17 @@ class Rules:
     def _held(self, node: fx.Node) -> tuple[Tensor, int] | None:
         """If an operand is a matrix parameter, possibly transposed: the parameter, and which of its axes comes first."""
         ids = self.values[node]
-        while node.op != "get_attr" and len(node.all_input_nodes) == 1 and function_name(node) in MOVES:
+        while node.op != "get_attr" and len(node.all_input_nodes) == 1 and operation(node) in MOVES:
             node = node.all_input_nodes[0]
-        tensor = self.modules.get(node.target) if node.op == "get_attr" else None
+        tensor = held(node)
         if not isinstance(tensor, nn.Parameter) or tensor.ndim != 2 or self._is_fixed(ids):
             return None
         entries = self.values[node]
         return next(((tensor, axis) for axis, view in enumerate((entries, entries.mT)) if torch.equal(ids, view)), None)
 
-    def _multiplied_by(self, held: tuple[Tensor, int], side: int, node: fx.Node) -> Tensor:
+    def _multiplied_by(self, found: tuple[Tensor, int], side: int, node: fx.Node) -> Tensor:
         """x @ W, a linear layer without a module; a parameter on the left may only mix positions."""
-        (weight, first), shape = held, node.meta["value"]
+        (weight, first), shape = found, node.meta["value"]
         x = self.values[_nodes(node)[1 - side]]
         along = -1 if side else -2
         varying = {axis - x.ndim for axis in varying_axes(self.ids.of(x))}
@@ -518,8 +535,8 @@ class Rules:
         return first.expand(node.meta["value"])
 
     def _unknown(self, node: fx.Node) -> Any:
-        target = self.modules[node.target] if node.op == "call_module" else None
-        what = f"{function_name(node)}()" if target is None else f"the {type(target).__name__} {node.target!r}"
+        function = str(node.target) if node.op == "call_method" else getattr(node.target, "__name__", str(node.target))
+        what = f"the {type(held(node)).__name__} {node.target!r}" if node.op == "call_module" else f"{function}()"
         raise ValueError(
             f"it is not known which neurons belong together behind {what}, so neurons of two networks cannot be aligned "
             "there. Use KF-Gradient, which aligns whole blocks by what they compute."
@@ -563,17 +580,14 @@ class Rules:
 
 
 def _argument(node: fx.Node, name: str, position: int, default: object) -> Any:
-    """An argument of a function or method, by name or position, with sizes as numbers."""
+    """An argument of a function or method, by name or position, with sizes as numbers; or a module's setting."""
+    if node.op == "call_module":
+        return getattr(held(node), name)
     return fx.map_arg(argument(node, name, position, default), lambda size: size.meta["value"])
 
 
 def _nodes(node: fx.Node) -> list[fx.Node]:
     return [arg for arg in node.args if isinstance(arg, fx.Node)]
-
-
-def function_name(node: fx.Node) -> str:
-    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", str(node.target))
-    return "matmul" if node.target is operator.matmul else str(name)
 
 
 def _zeros(value: object) -> Any:

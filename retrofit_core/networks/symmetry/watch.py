@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from ...system.device import CHUNK_BYTES, check_sums
 from ...system.monitor import Monitor
 from ..levels.tracing import Interpreter, trace
-from .group import Group, Point
+from .maps import Group, Point
 
 MOST_SAMPLES = 100  # per batch, for visible progress and quick cancelling
 #: Roundings by which products of equal neurons may differ.
@@ -67,7 +67,7 @@ class Watched(Interpreter):
         leaves: Sequence[str] = (),
     ):
         traced = trace(model.eval(), leaves, example)
-        super().__init__(traced.graph, traced.modules)
+        super().__init__(traced.graph)
         self.after, self.window = after, window
         self.points = {self._key(point): point for group in groups for point in group.points}
         self.watched: dict[tuple[str, str], Tensor] = {}

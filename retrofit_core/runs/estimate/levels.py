@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -14,11 +15,9 @@ from ...fusion.grouping import Grouper
 from ...fusion.joint_spaces import Levels
 from ...methods import METHODS
 from ...networks.levels import Level, partition
-from ...system.registry import find
 from ...training.parents import TrainConfig
 from .. import RunConfig
-from ..inputs import Inputs
-from ..options import method_keywords
+from ..inputs import Inputs, method_keywords
 from .planning import inputs_of, planned
 
 
@@ -57,20 +56,19 @@ def planned_levels(config: RunConfig, training: TrainConfig | None, folder: Path
     Raises:
         ValueError: the run's files are unreadable or do not belong together.
     """
-    if not find(METHODS, config.method, "method").takes.levels:
+    if not METHODS[config.method].takes.levels:
         return ()
     config, inputs, _ = inputs_of(config, training, folder)
     try:
         method = planned(config, inputs)
     except ValueError:
         return _apart(config, inputs)
-    return _together(method.plan.levels, method.algorithm.grouping)
-
-
-def _together(levels: Levels, grouping: object) -> tuple[PlannedLevel, ...]:
+    levels: Levels = method.plan.levels
     return tuple(
         PlannedLevel(
-            tuple(_part(parent[index]) for parent in levels.parents), _part(level), _becomes(levels, grouping, index)
+            tuple(_part(parent[index]) for parent in levels.parents),
+            _part(level),
+            _becomes(levels, method.algorithm.grouping, index),
         )
         for index, level in enumerate(levels.fused)
     )
@@ -94,7 +92,7 @@ def _becomes(levels: Levels, grouping: object, index: int) -> str:
 def _apart(config: RunConfig, inputs: Inputs) -> tuple[PlannedLevel, ...]:
     """The levels of networks that do not match."""
     with suppress(ValueError):
-        algorithm: Retrofit = find(METHODS, config.method, "method").algorithm(**method_keywords(config))
+        algorithm: Any = METHODS[config.method].algorithm(**method_keywords(config))
         models = [*inputs.models, inputs.target or inputs.models[0]]
         *parents, fused = [_cut(model, inputs.fusion[0][:2], algorithm) for model in models]
         return tuple(

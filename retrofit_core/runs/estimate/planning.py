@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -24,7 +23,6 @@ from ...networks import user_code
 from ...networks.architectures import Architecture, build, fitted, parse
 from ...networks.checkpoints import classes_of, load_model
 from ...system.refusals import Cure, Refusal, cures_of
-from ...system.registry import find
 from ...training.parents import PlannedParent, TrainConfig
 from ...training.parents import plan as plan_training
 from .. import RunConfig, check_choices, check_fitting, class_shares, fusion_rows
@@ -84,7 +82,7 @@ def plan_method(config: RunConfig, inputs: Inputs) -> MethodPlan:
     try:
         return planned(config, inputs)
     except ValueError as error:
-        method = find(METHODS, config.method, "method")
+        method = METHODS[config.method]
         named = [cure for cure in cures_of(error) if _works(config, inputs, cure)]
         others = sorted(RETROFITTING, key=lambda name: -len(METHODS[name].fixed.items() & method.fixed.items()))
         asked = others if method.takes.levels or not named else []
@@ -122,7 +120,7 @@ def _cured(config: RunConfig, inputs: Inputs, name: str, value: Any) -> tuple[Ru
 
 def planned(config: RunConfig, inputs: Inputs) -> MethodPlan:
     """As `plan_method`, without looking for cures."""
-    method = find(METHODS, config.method, "method")
+    method = METHODS[config.method]
     keywords = inputs.keywords(config) | {"device": "cpu"}
     algorithm, task = method.prepare(inputs.models, inputs.fusion, **keywords)
     plan = algorithm.plan(task)
@@ -148,38 +146,36 @@ def inputs_of(
     check_choices(config)
     config = config.located(folder)
     images, _ = data_of(config.data, config.mean, config.std, config.size)
+    planned = None
     if training is not None:
         planned = plan_training(training, images)
-        return (
-            config,
-            _inputs(config, [blank(json.dumps(spec)) for spec in planned.specs], images, planned.rows),
-            planned,
-        )
-    models = [_network(path, config, images) for path in config.models]
-    check_fitting(models, images)
-    rows = read_splits(config.splits, config.models, len(images.labels)) if config.splits else None
-    return config, _inputs(config, models, images, rows), None
-
-
-def _inputs(
-    config: RunConfig, models: Sequence[nn.Module], images: Images, rows: Sequence[torch.Tensor] | None
-) -> Inputs:
-    """The inputs of `read_inputs`, with blank images."""
+        models, rows = [blank(json.dumps(spec)) for spec in planned.specs], planned.rows
+    else:
+        models = [_network(path, config, images) for path in config.models]
+        check_fitting(models, images)
+        rows = read_splits(config.splits, config.models, len(images.labels)) if config.splits else None
     balanced(images.labels, config.samples, rows=fusion_rows(config, rows))
-    samples = config.samples * (1 + config.augment)
+    samples, target = config.samples * (1 + config.augment), config.target
     blanks = torch.zeros(1, *images.shape).expand(samples, -1, -1, -1), torch.zeros(samples, dtype=torch.long)
     image, label = (each[:1] for each in blanks)
     of_a_parent = image.expand(config.importance_samples, -1, -1, -1), label.expand(config.importance_samples)
-    return Inputs(
-        list(models),
+    fused = None
+    if target is not None and os.path.isfile(target):
+        fused = load_model(target)[0]
+    elif target is not None:
+        user_code.allow(target)
+        fused = blank(json.dumps(fitted(parse(target), images.shape, len(images.classes))))
+    inputs = Inputs(
+        models,
         images,
         blanks,
         [of_a_parent] * len(models),
-        _target(config.target, images),
+        fused,
         class_shares(config, images, rows),
         [len(part) for part in rows] if rows else None,
         _network(config.base, beside_parents(config), images) if config.base else None,
     )
+    return config, inputs, planned
 
 
 def _network(path: str, config: RunConfig, like: Images) -> nn.Module:
@@ -199,12 +195,3 @@ def _read(
     stamp: tuple[int, int] | None,
 ) -> nn.Module:
     return load_model(path, arch, like=like, weights=weights, classes=order)[0]
-
-
-def _target(name: str | None, images: Images) -> nn.Module | None:
-    if name is None:
-        return None
-    if os.path.isfile(name):
-        return load_model(name)[0]
-    user_code.allow(name)
-    return blank(json.dumps(fitted(parse(name), images.shape, len(images.classes))))

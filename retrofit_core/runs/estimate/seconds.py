@@ -94,13 +94,16 @@ def run_seconds(
     passes = cost.passes + scored * max(score.passes(count) for score in asked)
     total += passes * each
     for fusion in planned.fusions:
-        total += _levels_seconds(fusion, result[0], device)
+        fit, images, trains = fusion.algorithm.fit, len(fusion.task.inputs), bool(fusion.algorithm.fit.epochs_range[1])
+        work = _closed_form(fusion.plan.levels, images, 1, grouped_only=trains)
+        total += images * forward_seconds(result[0], device) + work / operations_a_second(device)
+        if trains:  # each epoch of all levels passes through the whole network once
+            total += _training_seconds(result[0], images, fit.batch_size, sum(fit.epochs_range) / 2, device)
     if not planned.fusions:
         total += GROUPING * sum(sum(widths) ** 2 for widths in cost.groups) / operations_a_second(device)
     if cost.trained:
-        taken = _training_seconds(
-            result[0], cost.samples, cost.batch, _usual(cost.epochs), device, cost.trained == "head"
-        )
+        epochs = sum(cost.epochs) / 2  # it may stop early
+        taken = _training_seconds(result[0], cost.samples, cost.batch, epochs, device, cost.trained == "head")
         total += min(taken, getattr(planned.algorithm, "budget", None) or math.inf)
     if analyse and isinstance(planned.plan, FusionPlan):
         scores = scored * sum(score().passes(count) for score in IMPORTANCE.values())
@@ -138,21 +141,6 @@ def _training_seconds(spec: str, images: int, batch: int, epochs: float, device:
     calls = 1 if head else sum(next(part.parameters(recurse=False), None) is not None for part in blank(spec).modules())
     each = 0.0 if head else 3 * forward_seconds(spec, device)
     return epochs * (images * each + math.ceil(images / batch) * calls * CALL)
-
-
-def _usual(epochs: tuple[int, int]) -> float:
-    """Epochs of a training that may stop early."""
-    return sum(epochs) / 2
-
-
-def _levels_seconds(planned: MethodPlan, spec: str, device: str) -> float:
-    """Grouping and fits of a fusion by levels."""
-    fit, images = planned.algorithm.fit, len(planned.task.inputs)
-    work = _closed_form(planned.plan.levels, images, 1, grouped_only=bool(fit.epochs_range[1]))
-    total = images * forward_seconds(spec, device) + work / operations_a_second(device)
-    if fit.epochs_range[1]:  # each epoch of all levels passes through the whole network once
-        total += _training_seconds(spec, images, fit.batch_size, _usual(fit.epochs_range), device)
-    return total
 
 
 def _closed_form(levels: Levels, images: int, groupings: int, grouped_only: bool = False) -> float:

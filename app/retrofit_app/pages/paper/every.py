@@ -37,7 +37,8 @@ def every(stamp: Stamp, palette: Palette) -> None:
 
     names, columns = paper.names(), known(stamp)
     summary = _of_all(columns)
-    st.markdown("  \n".join(f"**{escaped(sentence)}**" for sentence in finding(summary)))
+    claim, *rest = finding(summary)
+    st.markdown(f"**{escaped(claim)}**  \n{escaped(' '.join(rest))}")
     of_each = {name: summarised(of_table) for name, of_table in columns.items()}
     choosing("paper-totals", totals(summary, of_each, names, palette), parameters.to_table)
     st.caption(escaped(f"{READING} {scales(summary)}"))
@@ -89,16 +90,15 @@ def _of_all(columns: Mapping[str, Sequence[Any]]) -> Any:
 
 
 def finding(summary: Any) -> list[str]:
-    """How many of the paper's numbers are measured, and how many of its claims hold; then what does not count."""
+    """How many of the paper's claims hold, and how many of its numbers are measured; then what does not count."""
     from retrofit_core.experiments.report import verdicts
     from retrofit_core.experiments.report_words import apart_words
 
     decided = summary.decided()
     agreed, undecided, contradicted = verdicts(decided)
     return [
+        f"Of {len(decided)} comparable claims of the paper {agreed} agreed, {undecided} undecided, {contradicted} contradicted.",
         f"Of {summary.numbers} numbers that the paper prints, {summary.measured()} are measured.",
-        f"Of its {summary.claims} claims {len(decided)} can be compared: {agreed} agreed, {undecided} undecided, "
-        f"{contradicted} contradicted.",
         *filter(None, [apart_words(summary)]),
     ]
 

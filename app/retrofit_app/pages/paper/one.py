@@ -41,7 +41,8 @@ def one(stamp: Stamp, palette: Palette) -> None:
     filters(shown, chosen)
     marked = {column.name: paper.contradicted(column) for column in columns}
     rows = rows_of(columns, chosen, {row for of_column in marked.values() for row in of_column})
-    st.markdown("  \n".join(f"**{escaped(sentence)}**" for sentence in finding(columns)))
+    claim, measured = finding(columns)
+    st.markdown("  \n".join(filter(None, [f"**{escaped(claim)}**" * bool(claim), escaped(measured)])))
     if rows:
         scales = scale_words(columns)
         seen = [column for column in columns if any(line.row in rows for line in column.all_lines)]
@@ -146,18 +147,16 @@ def scale_words(columns: Sequence[Any]) -> dict[str, str]:
     return words if len(set(words.values())) > 1 else dict.fromkeys(words, "")
 
 
-def finding(columns: Sequence[Any]) -> list[str]:
-    """How ours differs from the paper, if equally in all columns; how many of its numbers are measured, and how many of its
-    claims hold."""
+def finding(columns: Sequence[Any]) -> tuple[str, str]:
+    """How many of the paper's claims hold; then how ours differs from it, and how many of its numbers are measured."""
     from retrofit_core.experiments.report import verdicts
     from retrofit_core.experiments.report_words import apart_words
 
-    sentences = []
-    if not any(scale_words(columns).values()) and any(column.lines for column in columns):
-        sentences.append(f"Ours: {paper.differences(columns[0])}.")
+    same = not any(scale_words(columns).values()) and any(column.lines for column in columns)
+    sentences = [f"Ours: {paper.differences(columns[0])}."] if same else []
     summary = paper.summary(columns)
     if not summary.numbers:
-        return sentences
+        return "", " ".join(sentences)
     words = (
         f"{summary.measured()} of the {summary.numbers} numbers that the paper prints here are measured"
         f"{'' if any(column.scales for column in columns) else ' at this scale'}"
@@ -165,12 +164,9 @@ def finding(columns: Sequence[Any]) -> list[str]:
     if any(column.lines and column.setting.scale.name == "smoke" for column in columns):
         words += ", not counting those that say nothing of accuracy"
     agreed, undecided, contradicted = verdicts(summary.decided())
-    if decided := agreed + undecided + contradicted:
-        words += (
-            f"; of {decided} differences between methods that can be compared, {agreed} have the paper's sign, {contradicted} "
-            f"the other one, and {undecided} are undecided"
-        )
-    return [*sentences, f"{words}.", *filter(None, [apart_words(summary)])]
+    decided = agreed + undecided + contradicted
+    claim = f"Of {decided} claimed differences {agreed} have the paper's sign, {contradicted} the other one."
+    return claim if decided else "", " ".join([*sentences, f"{words}.", *filter(None, [apart_words(summary)])])
 
 
 def reading(shown: Shown, columns: Sequence[Any]) -> str:

@@ -1,0 +1,102 @@
+"""Every page on a phone, in both themes: nothing scrolls sideways, and every figure has words with its finding in numbers."""
+
+import pytest
+
+from retrofit_app.figures import DARK, LIGHT
+
+from .browsing import act_until, at_rest, does_not_scroll_sideways, words_of_figures
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+COMPARE = "/compare?runs=kf-gradient|kf-linear|hf-gradient"
+LEVEL = "/levels?run=kf-gradient&level=features.2&step="
+#: Path, and how many figures it has at least.
+PAGES = [
+    ("/?run=kf-linear", 2),
+    ("/?view=new&preset=four", 0),
+    ("/?view=runs", 0),
+    (f"{LEVEL}grouping", 3),
+    *(
+        pytest.param(LEVEL + step, 2, marks=pytest.mark.long)
+        for step in ("activations", "importance", "targets", "fit")
+    ),
+    ("/landscape?run=hf-linear&point=7-7", 3),
+    (COMPARE, 2),
+    ("/paper?table=vgg11-sharded", 1),
+]
+
+
+def rgb(colour: str) -> str:
+    return f"rgb({', '.join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))})"
+
+
+def drawn(page, figures: int) -> None:
+    page.locator("h1").first.wait_for()
+    page.wait_for_function(
+        "least => (plots => plots.length >= least && plots.every(one => one.querySelector('.main-svg, canvas')))"
+        "([...document.querySelectorAll('.js-plotly-plot, .retrofit-neurons')])",
+        arg=min(figures, 2),
+    )
+    at_rest(page)
+
+
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
+@pytest.mark.parametrize(("path", "figures"), PAGES)
+def test_a_page_on_a_phone_does_not_scroll_sideways_and_its_figures_have_words(open_page, path, figures, scheme):
+    page = open_page(path, width=390, scheme=scheme)
+    drawn(page, figures)
+    assert does_not_scroll_sideways(page)
+    words = words_of_figures(page)
+    assert len(words) >= figures and all(any(map(str.isdigit, text)) for text in words)
+    palette = {"light": LIGHT, "dark": DARK}[scheme]
+    style = "getComputedStyle(document.querySelector('{}')).{}"
+    assert page.evaluate(style.format("[data-testid=stApp]", "backgroundColor")) == rgb(palette.paper)
+    if page.locator(".js-plotly-plot .xtick text").count():  # lettering inside a figure follows the theme
+        fill = page.evaluate(style.format(".js-plotly-plot .xtick text", "fill"))
+        assert fill in (rgb(palette.muted), rgb(palette.ink))
+
+
+def test_tiles_stand_two_beside_each_other_and_the_fused_one_alone(open_page):
+    page = open_page("/?run=kf-linear", width=390)
+    page.locator(".retrofit-tiles .tile").nth(4).wait_for()
+    at_rest(page)
+    tiles = [tile.bounding_box() for tile in page.locator(".retrofit-tiles .tile").all()]
+    assert len(tiles) == 5 and all(tile["width"] > 150 for tile in tiles)
+    assert tiles[0]["y"] == tiles[1]["y"] != tiles[3]["y"]
+
+
+@pytest.mark.long
+def test_a_wide_table_is_scrolled_in_its_own_frame_where_its_first_column_stays(open_page):
+    page = open_page(COMPARE, width=390)
+    drawn(page, 2)
+    act_until(page, "**/compare*", lambda: page.get_by_text("Which classes are mistaken for which?").click())
+    drawn(page, 4)
+    assert does_not_scroll_sideways(page)
+    left = page.evaluate(
+        "() => { const frame = document.querySelector('.retrofit-book'); frame.scrollLeft = 200;"
+        "return [frame.scrollLeft, frame.querySelector('tbody tr:nth-child(2) th').getBoundingClientRect().left"
+        " - frame.getBoundingClientRect().left] }"
+    )
+    assert left == [200, 0]
+
+
+@pytest.mark.long
+def test_a_fingers_targets(open_page):
+    page = open_page("/?view=new&preset=sharded&method=OTFusion", width=390)
+    page.locator(".st-key-fuse-bar").wait_for()
+    at_rest(page)
+    # Help signs are the framework's own small ones.
+    controls = (
+        ".stButton button, .stDownloadButton button, .stButtonGroup button, .stExpander summary, .stSelectbox input"
+    )
+    for _ in range(20):  # a loaded machine draws the form late
+        heights = page.locator("[data-testid=stMain]").evaluate(
+            """(main, own) => [...main.querySelectorAll(own)]
+            .filter(one => one.offsetHeight > 2 && !one.matches('[data-testid=stTooltipHoverTarget], [aria-label^="Help for"]'))
+            .map(one => [one.innerText, Math.round(one.getBoundingClientRect().height)])""",
+            controls,
+        )
+        if len(heights) > 20:
+            break
+        page.wait_for_timeout(500)
+    assert len(heights) > 20 and [control for control in heights if control[1] < 44] == []

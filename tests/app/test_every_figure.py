@@ -1,0 +1,73 @@
+"""What holds for every figure: words with a number, something drawn in each trace, no other host, the same twice, and lettering
+for a projector."""
+
+import re
+
+import numpy as np
+
+from retrofit_app import figures, runs
+from retrofit_app.figures import DARK, LIGHT, Network
+from retrofit_app.figures.classes import class_sources
+from retrofit_app.figures.confusion import confusion_matrix
+from retrofit_app.figures.landscape import landscape_surface
+from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
+from retrofit_app.figures.matched import Strip, matched_levels
+from retrofit_app.figures.waterfall import Step, waterfall
+from retrofit_app.widgets.charts import signed
+from retrofit_core.fusion.results import frame
+from retrofit_core.runs import read_run
+from tests.marks import each_case
+
+from .surveys import invented
+from .test_diagnosis import course
+
+RUN, GRADIENT = (read_run(runs.BUNDLED / name) for name in ("kf-linear", "kf-gradient"))
+REPORT, TABLE, GROUPED = RUN.levels[0], frame(RUN.levels), figures.neurons(RUN.levels[0])
+assert RUN.analysis is not None
+ACCURACY, ANALYSIS = RUN.analysis.accuracy, RUN.analysis.levels[0]
+PARENT = Network("network A", "parent", 49.6, [100.0, 0.0])
+FUSED = Network("KF-Linear", "fused", 93.0, [92.0, None])
+STEPS = [Step("Plain average", 0.0, 20.0), Step("+ fit", 20.0, 80.0, figures.Difference(60.0, (50.0, 70.0)))]
+TARGETS, OUTPUTS = (values[:, 0].double().numpy() for values in (ANALYSIS.targets, ANALYSIS.outputs))
+FIGURES = {
+    "classes": lambda palette: figures.class_grid([PARENT, FUSED], ["cat", "owl"], palette),
+    "sources": lambda palette: class_sources([PARENT], [FUSED], ["cat", "owl"], palette),
+    "confusion": lambda palette: confusion_matrix(np.array([[3, 1], [0, 4]]), ["cat", "owl"], "KF-Linear", palette),
+    "network": lambda palette: figures.drawn_network(TABLE, course(ACCURACY, 359), palette, 1),
+    "levels": lambda palette: matched_levels(Strip("KF", TABLE, ACCURACY), Strip("HF", TABLE, []), palette),
+    "agreement": lambda palette: figures.agreement_matrix(ANALYSIS.agreement, palette),
+    "curve": lambda palette: figures.loss_curve(GRADIENT.levels[0].curve, palette),
+    "residual": lambda palette: figures.residual_bars(REPORT, palette),
+    "activity": lambda palette: figures.activity_histogram(np.arange(8.0), np.arange(8) // 4, palette),
+    "activations": lambda palette: figures.activations(GROUPED, palette, height=400),
+    "clusters": lambda palette: figures.clusters(GROUPED, palette, picked=[1], marked=[2], followed=[1, 2]),
+    "sizes": lambda palette: figures.cluster_sizes(GROUPED, palette),
+    "scores": lambda palette: figures.score_histogram(GROUPED, "Conductance", palette),
+    "kept": lambda palette: figures.r2_histogram(ANALYSIS.kept.double().numpy(), REPORT.parents.numpy(), palette),
+    "plane of a level": lambda palette: figures.loss_plane(ANALYSIS.plane, palette),
+    "fit": lambda palette: figures.fit_scatter(TARGETS, OUTPUTS, "Fused neuron 0", palette),
+    "ingredients": lambda palette: waterfall(STEPS, "", palette),
+    "landscape": lambda palette: figures.landscape_plane(invented(), "loss", palette, path=("parent 0", "fused")),
+    "relief": lambda palette: landscape_surface(invented(), "loss", palette),
+    "path": lambda palette: figures.loss_path(invented().paths[0], palette),
+    "seconds": lambda palette: accuracy_against_seconds([Point(1, "KF", 2.0, 90.0, True)], 50.0, palette),
+}
+
+
+@each_case("palette", [LIGHT, DARK])
+@each_case("name", FIGURES)
+def test_a_figure_has_words_with_numbers_marks_and_no_other_host_and_grows_for_a_projector(name, palette):
+    picture = FIGURES[name](palette)
+    assert re.search(r"\d", picture.alt)
+    drawn = picture.figure.to_plotly_json()["data"]
+    assert drawn and all(any(np.size(trace.get(axis, ())) for axis in "xyz") for trace in drawn)
+    text = picture.figure.to_json()
+    assert FIGURES[name](palette).figure.to_json() == text, "another figure would lose a selection"
+    assert not re.search(r"https?://", text)
+    # Plotly takes another array of the same numbers for new ones, unless it is a plain list under one revision.
+    assert name != "clusters" or ("bdata" not in text and picture.figure.layout.datarevision == 1)
+    large = figures.enlarged(picture, 250)
+    sizes = [int(size) for size in re.findall(r'font":\{[^{}]*"size":(\d+)', large.figure.to_json())]
+    assert min(sizes) >= 16 and large.figure.layout.height == 250 and large.alt == picture.alt
+    assert signed(picture, palette, runs.read_entry(RUN.folder, shipped=True)).figure.to_json() != text
+    assert picture.figure.to_json() == text  # the picture itself, which all sessions share, stays as it was
