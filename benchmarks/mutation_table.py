@@ -704,7 +704,7 @@ MUTATIONS = [
         "retrofit_core/fusion/mapping.py",
         "groups[first + channel]",
         "groups[channel]",
-        "tests/test_closed_forms.py::test_sums_and_errors_against_loops",
+        "tests/test_closed_forms.py::test_weights_of_the_parents_are_those_of_the_part",
     ),
     Mutation(
         "kinds: grouped where they are made first alone",

@@ -143,6 +143,13 @@ def test_parts_and_the_neurons_within_are_matched_as_by_hand():
     assert torch.equal(made.view(PARTS, MADE)[partner] // MADE, torch.arange(PARTS)[:, None].expand(-1, MADE))
 
 
+def test_weights_of_the_parents_are_those_of_the_part():
+    model = made(aggregated, 3)
+    twin = shuffled(model, DATA, torch.Generator().manual_seed(5))
+    fused = METHODS["HF-Linear"]([model, twin], DATA, refit=False, device="cpu").model
+    assert_same_function(fused, model, DATA, 1e-8)
+
+
 @each_case(
     "parts, at, n_parts",
     [

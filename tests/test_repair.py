@@ -12,6 +12,7 @@ from retrofit_core.baselines.repair import statistics
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.networks.symmetry import neuron_groups, reordered, shuffled, tensors
+from tests.families import Code
 from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, repair, untouched
@@ -178,6 +179,13 @@ def test_goals_of_a_weighted_average_are_weighted():
     assert_close(statistics(result.model, x)["0"][1], share * first + (1 - share) * second[order], 1e-8)
     narrow = METHODS["OTFusion"]([mlp(), mlp((6, 5, 7, 4))], x, repair=True)
     assert all(torch.isfinite(tensor).all() for tensor in tensors(narrow.model).values())
+
+
+def test_statistics_of_a_batchnorm_that_is_called_by_keyword():
+    code = lambda net, x: net.norm(input=net.first(x))  # noqa: E731
+    model, x = initialised(Code(code, first=nn.Linear(6, 5), norm=nn.BatchNorm1d(5)), 0).eval(), normal(50, 6)
+    reset_statistics(model, x, keep_function=True)
+    assert_close(model.norm.running_mean, model.first(x).mean(0), 1e-10)
 
 
 def test_batchnorms_that_share_scale_and_shift_are_left_alone_where_the_function_stays():

@@ -86,6 +86,10 @@ def test_a_module_taken_whole_may_write_into_its_input():
     "join, message",
     [
         (lambda n, h: h + F.dropout(n.a(h)), r"Code calls dropout\(\), .* Pass training=self.training"),
+        (
+            lambda n, h: h + F.scaled_dot_product_attention(*[n.a(h)[:, None]] * 3, dropout_p=0.5)[:, 0],
+            r"calls scaled_dot_product_attention\(\)",
+        ),
         (lambda n, h: h + nn.Dropout()(n.a(h)), "drops at random in evaluation mode too"),
         (lambda n, h: h + nn.Linear(8, 8).double()(n.a(h)), "Code calls a Linear that is not one of its submodules"),
         (lambda n, h: h + nn.BatchNorm1d(8, affine=False)(n.a(h)), "Create it in __init__ as an attribute"),

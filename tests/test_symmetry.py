@@ -1,5 +1,7 @@
 """Neuron groups: reordered networks compute the same, and every group is found whole."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torchvision
@@ -8,6 +10,7 @@ from torch import nn
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import partition
 from retrofit_core.networks.symmetry import group_sums, mapped, matching, neuron_groups, reordered, shuffled, tensors
+from retrofit_core.networks.symmetry.groups import Members
 from tests import families
 from tests.families import FOLLOWED, network
 from tests.marks import each_case
@@ -216,3 +219,12 @@ def test_sums_are_those_of_the_levels(name):
         assert_close(sums.zz, z.T @ z, 1e-10)
         assert_close(sums.sz, z.sum(0), 1e-10)
         assert_close(sums.correlation(), torch.corrcoef(z.T), 1e-8)
+
+
+def test_a_group_has_places_where_all_of_its_neurons_occur_equally_often():
+    members = Members(SimpleNamespace(ids=SimpleNamespace(root=torch.arange(9))))
+    members.add(0, torch.tensor([5, 3]))
+    members.add(1, torch.tensor([7]))
+    places = {number: index.tolist() for number, index in members.places(torch.tensor([3, 7, 5, 5, 8, 3])).items()}
+    assert places == {0: [[2, 3], [0, 5]], 1: [[1]]}
+    assert members.places(torch.tensor([3, 5, 3, 3])).keys() == set()  # four places, but not two of each
