@@ -61,13 +61,13 @@ def test_a_figure_has_words_with_numbers_marks_and_no_other_host_and_grows_for_a
     assert re.search(r"\d", picture.alt)
     drawn = picture.figure.to_plotly_json()["data"]
     assert drawn and all(any(np.size(trace.get(axis, ())) for axis in "xyz") for trace in drawn)
-    text = picture.figure.to_json()
+    text = str(picture.figure.to_json())
     assert FIGURES[name](palette).figure.to_json() == text, "another figure would lose a selection"
     assert not re.search(r"https?://", text)
     # Plotly takes another array of the same numbers for new ones, unless it is a plain list under one revision.
     assert name != "clusters" or ("bdata" not in text and picture.figure.layout.datarevision == 1)
     large = figures.enlarged(picture, 250)
-    sizes = [int(size) for size in re.findall(r'font":\{[^{}]*"size":(\d+)', large.figure.to_json())]
+    sizes = [int(size) for size in re.findall(r'font":\{[^{}]*"size":(\d+)', str(large.figure.to_json()))]
     assert min(sizes) >= 16 and large.figure.layout.height == 250 and large.alt == picture.alt
     assert signed(picture, palette, runs.read_entry(RUN.folder, shipped=True)).figure.to_json() != text
     assert picture.figure.to_json() == text  # the picture itself, which all sessions share, stays as it was
