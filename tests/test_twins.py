@@ -95,7 +95,7 @@ REFUSING = {
     **dict.fromkeys(TIED, (*RETROFITTING, "PLeaS")),
     "tied head": ("PLeaS",),
     # a map for the sum with a buffer, which no layer makes
-    "positions": ("Transformer-OTFusion", "Transformer-OTFusion-Weights"),
+    **dict.fromkeys(["positions", "positions, in a block"], ("Transformer-OTFusion", "Transformer-OTFusion-Weights")),
 }
 #: The closed form and one aligner meet every architecture, the others a few each.
 CASES = dict.fromkeys(

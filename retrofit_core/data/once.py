@@ -1,5 +1,6 @@
 """Splits that a process has read: it reads and decodes them once, as long as their files do not change."""
 
+import math
 from collections import OrderedDict
 from collections.abc import Hashable
 from threading import Lock
@@ -9,8 +10,8 @@ from .images import Content
 from .sizes import Fit, fitting
 from .splitfiles import SplitFiles
 
-#: Splits that are kept: those used last.
-KEPT = 4
+#: Bytes of pixels that are kept: those of the splits used last.
+KEPT = 2 * 2**30
 
 _kept: OrderedDict[Hashable, Content] = OrderedDict()
 _lock = Lock()
@@ -33,8 +34,14 @@ def read_once(files: SplitFiles, split: str, channels: int, fit: Fit | None) -> 
     key = (state, split, files.classes, channels, fit)
     with _lock:
         content = _kept.pop(key, None) or fitting(files.read(channels, fit), fit)
-        _kept[key] = content
-        if len(_kept) > KEPT:
-            _kept.popitem(last=False)
+        if _bytes(content) <= KEPT:
+            _kept[key] = content
+            while sum(map(_bytes, _kept.values())) > KEPT:
+                _kept.popitem(last=False)
     reader, labels, shape = content
     return reader, labels.clone(), shape
+
+
+def _bytes(content: Content) -> int:
+    _, labels, shape = content
+    return len(labels) * math.prod(shape)

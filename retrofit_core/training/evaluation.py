@@ -148,8 +148,7 @@ def scores(
     """
     rows = rows_of(images, rows)
     device = devices.of(model) if isinstance(model, nn.Module) else torch.device("cpu")
-    fitting = BATCH_BYTES // (4 * math.prod(images.shape)) if device.type == "cuda" else 0
-    size = batch or min(LARGE_BATCH, max(SMALL_BATCH, fitting))
+    size = batch or _batch_on(device, images)
     try:
         with evaluating(*[model] if isinstance(model, nn.Module) else []), torch.inference_mode():
             outputs = [
@@ -162,6 +161,12 @@ def scores(
         return scores(model, images, max(SMALL_BATCH, size // 4), rows=rows, monitor=monitor)
     # Clone outside inference mode: the caller may need gradients.
     return torch.cat(outputs).clone()
+
+
+def _batch_on(device: torch.device, images: Images) -> int:
+    """Images that run together on a device."""
+    fitting = BATCH_BYTES // (4 * math.prod(images.shape)) if device.type == "cuda" else 0
+    return min(LARGE_BATCH, max(SMALL_BATCH, fitting))
 
 
 def calibration_error(logits: Tensor, labels: Tensor, bins: int = BINS) -> float:

@@ -218,8 +218,8 @@ def test_the_command_prints_writes_and_bundles(tmp_path, capsys, monkeypatch):
     assert main(words) == 0
     from_folder = capsys.readouterr().out
     assert from_folder.startswith("# The paper's numbers, and ours\n") and "17 of 17 cells" in from_folder
-    assert main([*words, "--bundle", "all.json", "--with-images"]) == 0
-    assert main([*words, "--folder", "elsewhere", "--results", "all.json", "--out", "report.md"]) == 0
+    assert main([*words, "--bundle", "all"]) == 0
+    assert main([*words, "--folder", "elsewhere", "--results", "all", "--out", "report.md"]) == 0
     assert "The report is in report.md" in capsys.readouterr().out
     assert Path("report.md").read_text(encoding="utf-8") == from_folder
     assert main([*words, "--folder", "elsewhere", "--results", "runs", "--format", "csv"]) == 0

@@ -18,7 +18,7 @@ from retrofit_core.experiments.units import FineTuning, Fusion, Parent, ParentSo
 from retrofit_core.experiments.work import work
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
-from retrofit_core.runs import worker
+from retrofit_core.runs import identities, worker
 from retrofit_core.runs.store import CANCEL, UNIT, Work, delete, restore
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Monitor
@@ -118,7 +118,7 @@ def test_what_went_in_changes_everything_that_starts_from_it(root, tmp_path, mon
         other_weights(SOURCE.files(root)[1])
         expected.remove(PARENTS[0].key())
     elif change == "data":
-        monkeypatch.setattr(working, "digest_of_data", lambda name, split: f"other {split}")
+        monkeypatch.setattr(identities, "digest_of_data", lambda name, split: f"other {split}")
     else:
         monkeypatch.setitem(METHODS, "KF-Linear", dataclasses.replace(METHODS["KF-Linear"], version=99))
         expected = {unit.key() for unit in (fusion(), fusion(importance="conductance"), TUNING)}
@@ -200,7 +200,7 @@ def test_what_may_be_otherwise_tomorrow_is_no_refusal(root, monkeypatch, what):
 
     monkeypatch.setattr(working.runs, "execute", fail)
     if "data" in what:
-        monkeypatch.setattr(working, "digest_of_data", fail)
+        monkeypatch.setattr(identities, "digest_of_data", fail)
     with pytest.raises(ValueError, match=what):
         work(fusion(seed=5), root, device="cpu")
     assert read_result(root, fusion(seed=5).key()) is None
