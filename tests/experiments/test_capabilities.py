@@ -131,7 +131,7 @@ REASONS = {
     "different widths": "pairs parents of equal widths|pairs exactly two parents of the fused width|needs equal widths|"
     "weights cannot be averaged: .* has the shapes",
     "different depths": "have no counterpart in the fused network|weights cannot be averaged: .* has the shapes",
-    "benefits from importance scores": "unknown keyword of .*: 'importance'",
+    "benefits from importance scores": "has no setting 'importance'",
 }
 
 
