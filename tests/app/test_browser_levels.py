@@ -286,7 +286,7 @@ def test_a_click_on_an_index_shows_its_two_groupings(open_page):
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 6)  # the first row, in the middle
     page.wait_for_url("**pair=uniform-conductance**")
     at_rest(page)
-    assert "on average over seeds" in page.locator(".retrofit-neurons").inner_text()  # the number that was clicked
+    assert "ARI" in page.locator(".retrofit-neurons").inner_text()  # the number that was clicked
     assert page.locator("[aria-label^='Matrix of adjusted Rand'] .shapelayer path").count() == 2  # it is marked
     pictures = page.locator(PICTURES)
     page.wait_for_function("name => document.querySelectorAll(name).length === 2", arg=PICTURES)
