@@ -198,17 +198,16 @@ class Retrofit(Algorithm):
             check_covered(task.importance, parent)
         self._check_shares(task, levels)
         passes = len(task.inputs)
+        shape = output_shape(task.parents[0], task.inputs, "parent 0") if self.centre or self._ensembles else ()
         if self.centre:
-            shape = output_shape(task.parents[0], task.inputs, "parent 0")
             classes = check_class_scores(shape, "centring", "Leave centre out.")
             recentred(task, [[0.0] * classes] * len(task.parents))
             passes += passes + sum(len(inputs) for inputs, _ in task.parents_data())  # if all differ
+        if self._ensembles:
+            check_class_scores(shape, f"head={self.head!r}", "Use head='scores'.", ("head", "scores"))
         check_parents_data(task)
         check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
         say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
-        if self._ensembles:
-            shape = output_shape(task.parents[0], task.inputs, "parent 0")
-            check_class_scores(shape, f"head={self.head!r}", "Use head='scores'.", ("head", "scores"))
         widths = tuple(levels.widths(index) for index in range(len(levels.fused)))
         # The estimate adds scores, groupings and fits.
         return FusionPlan(task, Cost(passes, groups=widths), levels=levels)
