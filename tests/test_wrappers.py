@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import giving_logits
+from retrofit_core import giving_logits, permuted
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
 from retrofit_core.networks.wrappers import unwrapped
@@ -156,7 +156,7 @@ def test_our_wrapper_shares_everything_with_its_network():
         assert torch.equal(same(x), network(x)["logits"])
     apart = copy.deepcopy(wrapper)
     apart.layer.weight.data.zero_()
-    assert network.layer.weight.any() and not apart.network.layer.weight.any()
+    assert network.layer.weight.any() and not apart.wrapped.layer.weight.any()
     wrapper.double()
     wrapper.further = nn.Linear(1, 1)
     assert network.layer.weight.dtype == torch.float64 and "further.weight" in network.state_dict()
@@ -164,3 +164,19 @@ def test_our_wrapper_shares_everything_with_its_network():
     network.register_forward_hook(lambda *_: calls.append(1))
     wrapper(x.double())
     assert calls == [1]
+
+
+def test_a_network_may_hold_a_part_of_any_name():
+    class Holder(nn.Module):
+        def __init__(self, name):
+            super().__init__()
+            self.add_module(name, nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)))
+
+        def forward(self, x):
+            (inside,) = self.children()
+            return {"logits": inside(x)}
+
+    for name in ("network", "model", "module"):
+        wrapped = giving_logits(Holder(name), "logits")
+        x = normal(6, 3).float()
+        assert torch.allclose(permuted(wrapped, x, seed=0)(x), wrapped(x), atol=1e-6)

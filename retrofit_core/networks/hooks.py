@@ -98,7 +98,7 @@ def _modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """All modules with their paths; of our wrappers also the network inside, under the path of the wrapper."""
     yield from model.named_modules()
     while isinstance(model, Wrapper):
-        model = model.network
+        model = model.wrapped
         yield "", model
 
 

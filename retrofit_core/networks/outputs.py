@@ -137,7 +137,7 @@ def _only_for_others(model: GivingLogits, example: Tensor) -> list[str]:
     first = next(iter(parameters.values()))
     try:
         with torch.enable_grad(), evaluating(model):
-            output = model.network(example[:2].to(first.device, first.dtype, copy=True))
+            output = model.wrapped(example[:2].to(first.device, first.dtype, copy=True))
             which = _entry(output, model.which)
             others = [value for value in _entries(output).values() if isinstance(value, Tensor) and value is not which]
             read, seen = (_reached(values, parameters) for values in ([which], others))

@@ -255,7 +255,7 @@ def taking_batches(model: nn.Module, packing: Packing | None) -> nn.Module:
     if packing is None:
         return model
     taking_packed = wrapper_of(model, TakingPacked)
-    return Packed(model, packing) if taking_packed is None else taking_packed.network
+    return Packed(model, packing) if taking_packed is None else taking_packed.wrapped
 
 
 class Packed(nn.Module):

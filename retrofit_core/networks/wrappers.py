@@ -21,7 +21,7 @@ class Wrapper(nn.Module):
     the network itself reads and returns.
     """
 
-    network: nn.Module
+    wrapped: nn.Module
     takes_its_own: ClassVar[bool] = False
     """Whether its forward takes other arguments than the network's"""
     own: ClassVar[frozenset[str]] = frozenset(name for name in vars(nn.Module()) if "forward" in name)
@@ -35,7 +35,7 @@ class Wrapper(nn.Module):
         tables = vars(nn.Module()).keys() - {"training"} - self.own
         shared = {name: table for name, table in vars(network).items() if name in tables}
         vars(self).pop("training", None)
-        vars(self).update(shared, network=network)
+        vars(self).update(shared, wrapped=network)
 
     def around(self, network: nn.Module) -> Self:
         """The same wrapper around another network."""
@@ -46,40 +46,40 @@ class Wrapper(nn.Module):
 
     def forward(self, *args: object, **kwargs: object) -> Any:
         """Run the network."""
-        return self.network(*args, **kwargs)
+        return self.wrapped(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if "network" not in vars(self) or name.startswith("__"):
+        if "wrapped" not in vars(self) or name.startswith("__"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self.network, name)
+        return getattr(self.wrapped, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        setattr(self.network, name, value)
+        setattr(self.wrapped, name, value)
 
     def __delattr__(self, name: str) -> None:
-        delattr(self.network, name)
+        delattr(self.wrapped, name)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        memo[id(self)] = same = self.around(copy.deepcopy(self.network, memo))
+        memo[id(self)] = same = self.around(copy.deepcopy(self.wrapped, memo))
         return same
 
     # Methods that a network's class may override.
 
     def train(self, mode: bool = True) -> Self:
         """Set the network's mode."""
-        self.network.train(mode)
+        self.wrapped.train(mode)
         return self
 
     def state_dict(self, *args: object, **kwargs: object) -> Any:
         """The network's."""
-        return self.network.state_dict(*args, **kwargs)
+        return self.wrapped.state_dict(*args, **kwargs)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Load the network's."""
-        return self.network.load_state_dict(state_dict, strict, assign)
+        return self.wrapped.load_state_dict(state_dict, strict, assign)
 
     def _get_name(self) -> str:
-        return class_name(self.network)
+        return class_name(self.wrapped)
 
 
 class Uncompiled(Wrapper):
@@ -89,7 +89,7 @@ class Uncompiled(Wrapper):
 
     def forward(self, *args: object, **kwargs: object) -> Any:
         """Run the original forward of the class; the network's hooks have already been called."""
-        return getattr(type(self.network).forward, ORIGINAL)(self.network, *args, **kwargs)
+        return getattr(type(self.wrapped).forward, ORIGINAL)(self.wrapped, *args, **kwargs)
 
 
 W = TypeVar("W", bound=Wrapper)
@@ -100,21 +100,21 @@ def wrapper_of(model: nn.Module, kind: type[W]) -> W | None:
     while isinstance(model, Wrapper):
         if isinstance(model, kind):
             return model
-        model = model.network
+        model = model.wrapped
     return None
 
 
 def class_name(model: object) -> str:
     """The name of a network's class, ignoring our wrappers."""
     while isinstance(model, Wrapper):
-        model = model.network
+        model = model.wrapped
     return type(model).__name__
 
 
 def entry_point(model: nn.Module) -> Callable[..., Any]:
     """The forward whose signature shows a network's inputs, skipping wrappers that take the same."""
     while isinstance(model, Wrapper) and not model.takes_its_own:
-        model = model.network
+        model = model.wrapped
     return model.forward
 
 
@@ -138,10 +138,10 @@ def _unwrapped(module: nn.Module, known: dict[int, nn.Module]) -> nn.Module:
 def _uncompiled(module: nn.Module, known: dict[int, nn.Module]) -> nn.Module:
     """A module other than torch's wrappers, with original code for itself and its submodules."""
     if isinstance(module, Wrapper):
-        network = _unwrapped(module.network, known)
+        network = _unwrapped(module.wrapped, known)
         if isinstance(module, Uncompiled) and isinstance(network, Uncompiled):
-            network = network.network
-        return module if network is module.network else module.around(network)
+            network = network.wrapped
+        return module if network is module.wrapped else module.around(network)
     parts = {name: part if part is None else _unwrapped(part, known) for name, part in module._modules.items()}
     forward_of_instance = vars(module).get("forward")
     compiled = getattr(module, "_compiled_call_impl", None) is not None or hasattr(forward_of_instance, ORIGINAL)

@@ -187,7 +187,7 @@ class Tracer(fx.Tracer):
         """The networks inside our wrappers, whose names are the wrappers'."""
         inside = self.root
         while isinstance(inside, Wrapper):
-            inside = inside.network
+            inside = inside.wrapped
             yield inside
 
     def create_proxy(
