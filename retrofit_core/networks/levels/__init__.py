@@ -18,7 +18,7 @@ from .level import (
 )
 from .partition import check_composition, classifier, cut_trace, partition, single_level, trace_classifier
 from .reading import places_read, reads_one_by_one
-from .same_code import code_of, levels_of_twin
+from .same_code import code_of, levels_of_twin, traces_of
 from .tracing import Trace, trace
 
 __all__ = [
@@ -56,5 +56,6 @@ __all__ = [
     "single_level",
     "trace",
     "trace_classifier",
+    "traces_of",
     "unfolded",
 ]

@@ -1,7 +1,8 @@
-"""Networks that run the same code: cut once, each with its own weights."""
+"""Networks that run the same code: traced and cut once, each with its own weights."""
 
 import copy
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,7 +10,9 @@ from torch import Tensor, nn
 
 from ..copies import TABLES
 from ..hooks import hook_names, modules_of
+from .kinds import held
 from .level import Level
+from .tracing import Trace, trace
 
 
 def code_of(model: nn.Module) -> Hashable:
@@ -46,14 +49,7 @@ def levels_of_twin(levels: Sequence[Level], model: nn.Module, twin: nn.Module) -
     Args:
         levels: of `model`, as they were cut: nothing is fitted yet.
     """
-    memo: dict[int, Any] = {}
-    storages = memo.setdefault("torch", {})  # type: ignore[call-overload]
-    for (_, module), (_, other) in zip(modules_of(model), modules_of(twin), strict=True):
-        memo[id(module)] = other
-        for tensor, theirs in zip(_tensors(module).values(), _tensors(other).values(), strict=True):
-            memo[id(tensor)] = theirs
-            # parts of a tensor, such as the queries' weights of an attention, become parts of the other's
-            storages[tensor.untyped_storage()._cdata] = theirs.untyped_storage()
+    memo = _counterparts(model, twin, [level.module for level in levels])
     for level in levels:
         for shared in (level.writes, level.carried, level.alive, level.output):
             memo[id(shared)] = shared
@@ -62,3 +58,40 @@ def levels_of_twin(levels: Sequence[Level], model: nn.Module, twin: nn.Module) -
         for fold in reversed(level.folds):  # one may be made of the layer of another
             fold.renew()
     return twins
+
+
+@torch.no_grad()
+def traces_of(models: Sequence[nn.Module], leaves: Sequence[str], example: Tensor) -> list[Trace]:
+    """The traces of networks in evaluation mode, see `trace`; those that run the same code are traced once."""
+    first, traces = dict[Hashable, Trace](), list[Trace]()
+    for number, model in enumerate(models):
+        known = first.get(code := code_of(model.eval()) or number)
+        traces.append(trace(model, leaves, example) if known is None else _trace_of_twin(known, model))
+        first.setdefault(code, traces[-1])
+    return traces
+
+
+def _trace_of_twin(known: Trace, model: nn.Module) -> Trace:
+    twin = replace(known.copy(), model=model)
+    memo = _counterparts(known.model, model, [])
+    for node in twin.graph.nodes:
+        node.meta["held"] = copy.deepcopy(held(node), memo)
+    return twin
+
+
+def _counterparts(model: nn.Module, twin: nn.Module, holders: Iterable[nn.Module]) -> dict[int, Any]:
+    """The twin's module or tensor for each of a network's, by id, for `copy.deepcopy`.
+
+    Args:
+        holders: their parameters may be parts of the network's tensors, such as the weight that makes an attention's queries.
+    """
+    memo, owners = dict[int, Any](), dict[int, Tensor]()
+    for (_, module), (_, other) in zip(modules_of(model), modules_of(twin), strict=True):
+        memo[id(module)] = other
+        for tensor, theirs in zip(_tensors(module).values(), _tensors(other).values(), strict=True):
+            memo[id(tensor)] = owners[tensor.untyped_storage().data_ptr()] = theirs
+    for part in (part for holder in holders for part in holder.parameters() if id(part) not in memo):
+        if (owner := owners.get(part.untyped_storage().data_ptr())) is not None:
+            same = owner.detach().as_strided(part.shape, part.stride(), part.storage_offset())
+            memo[id(part)] = nn.Parameter(same, part.requires_grad)
+    return memo
