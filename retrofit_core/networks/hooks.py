@@ -1,4 +1,4 @@
-"""Forward hooks of a network: which change what it computes, which write into the network, and which only look."""
+"""Forward hooks of a network: which change what it computes, which leave something that it reads, and which only look."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,8 +25,9 @@ class Hook:
     name: str
     changes: bool = False
     """Whether it returned or modified what the module reads or returns"""
-    writes: bool = False
-    """Whether it assigned something within the network, such as a weight that it computes"""
+    read: bool = False
+    """Whether the network's code may read what it leaves: it assigned something within the network, such as a weight that it
+    computes, or the network does not run without it, as where it collects outputs in a list"""
 
 
 @torch.no_grad()
@@ -46,13 +47,23 @@ def hooks_of(model: nn.Module, example: Tensor) -> list[Hook]:
                 hook = Hook((path, table, number), _name(function))
                 hooks.append(hook)
                 vars(module)[table][number] = _watching(hook, function, watched)
+    if _runs(watched, example) and not all(hook.read for hook in hooks):
+        alone = sharing_parameters(model)
+        remove_looking_hooks(alone, hooks)
+        if not _runs(alone, example):
+            for hook in hooks:
+                hook.read = True
+    return hooks
+
+
+def _runs(model: nn.Module, example: Tensor) -> bool:
     try:
-        watched(example.clone())
+        model(example.clone())
     except torch.OutOfMemoryError:
         raise
     except Exception:  # whatever the network's code raises; who runs it next reports it
-        pass
-    return hooks
+        return False
+    return True
 
 
 def hook_names(model: nn.Module) -> dict[str, list[str]]:
@@ -83,8 +94,8 @@ def refuse_changing_hooks(model: nn.Module, hooks: list[Hook]) -> None:
 
 
 def remove_looking_hooks(model: nn.Module, hooks: list[Hook]) -> None:
-    """Remove from a copy of a network all hooks but those that write into it, which its code may read."""
-    needed = {hook.place for hook in hooks if hook.writes}
+    """Remove from a copy of a network all hooks but those whose traces its code may read."""
+    needed = {hook.place for hook in hooks if hook.read}
     for path, module in modules_of(model):
         for table in (BEFORE, AFTER):
             for number in list(vars(module)[table]):
@@ -119,7 +130,7 @@ def _watching(hook: Hook, function: Callable[..., Any], model: nn.Module) -> Cal
         same = len(after) == len(before) and all(map(lambda one, other: one is other, after, before))
         unchanged = [_version(leaf) for leaf in tree_leaves(seen)] == versions
         hook.changes |= not (same and unchanged)
-        hook.writes |= _held(model) != held
+        hook.read |= _held(model) != held
         return result
 
     return watching

@@ -112,7 +112,7 @@ def cut_trace(
         )
         for name, segment in zip(names, segments, strict=True)
     ]
-    _refuse_tied_weights(levels)
+    _refuse_tied_weights(levels, inside=inside)
     check_composition(model, levels, example)
     if trace.sizes or any(parts.get(node) != PLAIN for segment in segments for node in segment.alive):
         _check_samples(levels, example, opposite=wrapper_of(model, TakingPacked) is None)
@@ -136,12 +136,19 @@ def _by_first_axis(name: str, cut: fx.Node, samples: int) -> Layout:
     return Layout(0, shape[0] // samples)
 
 
-def _refuse_tied_weights(levels: list[Level]) -> None:
+def _refuse_tied_weights(levels: list[Level], *, inside: bool) -> None:
+    """Refuse weights that two levels would fit, other than tables of embeddings that are looked up again, or tied to a head:
+    the neurons are the same, and so are the rows that are written.
+
+    Args:
+        inside: whether levels end after every layer.
+    """
     owners: dict[int, tuple[str, int]] = {}
     for index, level in enumerate(levels):
         for name, parameter in level.module.named_parameters():
             first_name, first = owners.setdefault(id(parameter), (name, index))
-            if first != index and not (isinstance(level.form, Tied) and isinstance(levels[first].form, Lookup)):
+            again = inside and isinstance(levels[first].form, Lookup) and isinstance(level.form, (Lookup, Tied))
+            if first != index and not again:
                 raise ValueError(
                     f"levels {levels[first].name!r} and {level.name!r} share the weights {first_name!r}: tied "
                     "weights cannot be fitted one level at a time. Cut so that both uses are in one level "
