@@ -35,5 +35,5 @@ def whole() -> None:
 
 page = navigation.chosen()
 st.set_page_config(page_title=page.title, page_icon=str(ICON), layout="wide")
-dress()
+dress("everywhere", "tiles")
 whole()
