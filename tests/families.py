@@ -379,6 +379,38 @@ def windows(mlp):
     )
 
 
+@torch.fx.wrap
+def in_windows(h, weight, bias, table):
+    """Shifted windows as torchvision's Swin has them: a mask that is written, a bias whose keys are set to zero in place."""
+    B, H, W, C = h.shape
+    bias = bias.clone()
+    bias[C : 2 * C].zero_()
+    y = h.roll((-1, -1), (1, 2)).view(B, H // 2, 2, W // 2, 2, C).transpose(2, 3).reshape(-1, 4, C)
+    q, k, v = F.linear(y, weight, bias).reshape(-1, 4, 3, 2, C // 2).permute(2, 0, 3, 1, 4)
+    mask = h.new_zeros(H, W)
+    mask[-1], mask[:-1, -1] = 2, 1
+    mask = mask.view(H // 2, 2, W // 2, 2).transpose(1, 2).reshape(-1, 4)
+    apart = (mask[:, None] != mask[:, :, None]) * -100.0
+    logits = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) + table).view(B, -1, 2, 4, 4)
+    y = (logits + apart[:, None]).view(-1, 2, 4, 4).softmax(-1) @ v
+    y = y.transpose(1, 2).reshape(B, H // 2, W // 2, 2, 2, C).transpose(2, 3).reshape(B, H, W, C)
+    return y.roll((1, 1), (1, 2))
+
+
+def by_function_of_windows():
+    """An attention in a function that torch.fx is told to record as one operation."""
+
+    def code(net, x):
+        h = net.stem(x).permute(0, 2, 3, 1)
+        h = h + net.out(in_windows(h, net.qkv.weight, net.qkv.bias, net.table[net.index].permute(2, 0, 1)))
+        return net.head((h + net.up(net.down(h).relu())).mean((1, 2)))
+
+    layers = {"qkv": nn.Linear(WIDTH, 3 * WIDTH), "out": nn.Linear(WIDTH, WIDTH), "head": nn.Linear(WIDTH, CLASSES)}
+    layers |= {"down": nn.Linear(WIDTH, 10), "up": nn.Linear(10, WIDTH), "table": nn.Parameter(torch.randn(7, 2))}
+    index = torch.arange(4)[:, None] - torch.arange(4) + 3
+    return Code(code, {"index": index}, stem=nn.Conv2d(3, WIDTH, 2, stride=2), **layers)
+
+
 def prelu(count):
     """Slopes that are learned: one for each neuron, or one for all."""
     return nn.Sequential(
@@ -471,6 +503,18 @@ def subtracted(net, h):
     return o
 
 
+def in_part(net, h):
+    out = net.a(h)
+    out[:, :2].mul_(0.3)
+    out[:, 2:][:, 1] += h[:, 3]
+    return out + h
+
+
+def in_part_plain(net, h):
+    out = net.a(h)
+    return torch.cat([0.3 * out[:, :2], out[:, 2:3], out[:, 3:4] + h[:, 3:4], out[:, 4:]], 1) + h
+
+
 def thrown_away(net, x):
     h = net.stem(x)
     net.relu(h)
@@ -552,6 +596,7 @@ SPELLED = {
         joined(lambda n, h: torch.stack([h, n.a(h), n.b(h)], 1).mean(1)),
         joined(lambda n, h: (h + n.a(h) + n.b(h)) / 3),
     ),
+    "parts": (joined(in_part), joined(in_part_plain)),
     "isub": (joined(subtracted), joined(lambda n, h: n.a(h) - h)),
     "add_": (in_place(lambda o, h: o.add_(h, alpha=0.3)), joined(lambda n, h: n.a(h) + h * 0.3)),
     "relu_": (in_place(lambda o, h: F.relu_(o)), joined(lambda n, h: n.a(h).relu())),
@@ -1196,6 +1241,7 @@ FAMILIES = {
     "images compared with texts": (compared, IMAGES),
     "shifted windows, a table of biases": (lambda: windows(mlp=False), IMAGES),
     "shifted windows, cosines, biases by a network and by two of three parts": (lambda: windows(mlp=True), IMAGES),
+    "shifted windows in a function": (by_function_of_windows, IMAGES),
     "PReLU, one slope": (lambda: prelu(0), IMAGES),
     "PReLU, a slope for each neuron": (lambda: prelu(1), IMAGES),
     "BatchNorm before the head": (normed_head, IMAGES),

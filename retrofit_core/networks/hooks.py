@@ -37,11 +37,11 @@ def hooks_of(model: nn.Module, example: Tensor) -> list[Hook]:
     Args:
         example: (B, ...) input; a network that does not run on it has hooks that only look.
     """
-    if not any(getattr(module, table) for _, module in _modules(model) for table in (BEFORE, AFTER)):
+    if not any(getattr(module, table) for _, module in modules_of(model) for table in (BEFORE, AFTER)):
         return []
     watched = sharing_parameters(model)
     hooks = []
-    for path, module in list(_modules(watched)):
+    for path, module in list(modules_of(watched)):
         for table in (BEFORE, AFTER):
             for number, function in vars(module)[table].items():
                 hook = Hook((path, table, number), _name(function))
@@ -70,7 +70,7 @@ def hook_names(model: nn.Module) -> dict[str, list[str]]:
     """The names of each module's forward hooks, for the modules that have some."""
     names = {
         path: [_name(hook) for table in (BEFORE, AFTER) for hook in vars(m)[table].values()]
-        for path, m in _modules(model)
+        for path, m in modules_of(model)
     }
     return {path: found for path, found in names.items() if found}
 
@@ -96,7 +96,7 @@ def refuse_changing_hooks(model: nn.Module, hooks: list[Hook]) -> None:
 def remove_looking_hooks(model: nn.Module, hooks: list[Hook]) -> None:
     """Remove from a copy of a network all hooks but those whose traces its code may read."""
     needed = {hook.place for hook in hooks if hook.read}
-    for path, module in _modules(model):
+    for path, module in modules_of(model):
         for table in (BEFORE, AFTER):
             for number in list(vars(module)[table]):
                 if (path, table, number) not in needed:
@@ -105,7 +105,7 @@ def remove_looking_hooks(model: nn.Module, hooks: list[Hook]) -> None:
             vars(module)[table].clear()
 
 
-def _modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+def modules_of(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """All modules with their paths; of our wrappers also the network inside, under the path of the wrapper."""
     yield from model.named_modules()
     while isinstance(model, Wrapper):
@@ -143,4 +143,4 @@ def _version(leaf: Any) -> tuple[int, int]:
 
 def _held(model: nn.Module) -> list[Any]:
     """What the modules of a network hold in attributes, lists and dicts."""
-    return [_version(leaf) for _, module in _modules(model) for leaf in tree_leaves(vars(module))]
+    return [_version(leaf) for _, module in modules_of(model) for leaf in tree_leaves(vars(module))]

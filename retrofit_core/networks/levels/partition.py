@@ -70,9 +70,14 @@ def trace_classifier(model: nn.Module, example: Tensor, leaves: Sequence[str] = 
     Raises:
         ValueError: the model cannot be traced.
     """
+    return trace(classifier(model, example), leaves, example, whole=True)
+
+
+def classifier(model: nn.Module, example: Tensor) -> nn.Module:
+    """A model as it is traced: in evaluation mode, without torch's wrappers, with one output."""
     model = unwrapped(model)
     refuse_archived(model, class_name(model))
-    return trace(as_classifier(model.eval(), example), leaves, example, whole=True)
+    return as_classifier(model.eval(), example)
 
 
 @exact()
@@ -108,7 +113,7 @@ def cut_trace(
         for name, segment in zip(names, segments, strict=True)
     ]
     _refuse_tied_weights(levels, inside=inside)
-    _check_composition(model, levels, example)
+    check_composition(model, levels, example)
     if trace.sizes or any(parts.get(node) != PLAIN for segment in segments for node in segment.alive):
         _check_samples(levels, example, opposite=wrapper_of(model, TakingPacked) is None)
     return levels
@@ -203,7 +208,8 @@ def _not_by_samples(name: str, shape: tuple[int, ...]) -> str:
 
 
 @torch.no_grad()
-def _check_composition(model: nn.Module, levels: list[Level], example: Tensor) -> None:
+def check_composition(model: nn.Module, levels: Sequence[Level], example: Tensor) -> None:
+    """Refuse levels whose composition is not the model."""
     expected = model(example.clone())  # the model may write into it
     try:
         composed = compose(levels, example)
