@@ -450,7 +450,9 @@ def in_part(net, h):
 
 def in_part_plain(net, h):
     out = net.a(h)
-    return torch.cat([0.3 * out[:, :2], out[:, 2:3], out[:, 3:4] + h[:, 3:4], out[:, 4:]], 1) + h
+    out[:, :2] = out[:, :2] * 0.3
+    out[:, 3] = out[:, 3] + h[:, 3]
+    return out + h
 
 
 def thrown_away(net, x):
