@@ -200,10 +200,13 @@ def _targets(table: Any, accuracy: Sequence[float]) -> list[Trace]:
 def _axes(table: Any, accuracy: Sequence[float], chosen: int | None) -> dict[str, Any]:
     """The axes of levels, of widths and, above them, of accuracy if it was measured."""
     levels, measured = len(table), is_measured(table, accuracy)
-    ticks = list(range(0, levels, 1 if levels <= MANY else 5))
+    every = range(0, levels, 1 if levels <= MANY else 5)
+    ticks = [index for index in every if chosen is None or levels <= MANY or abs(index - chosen) > 1]
+    ticks += [chosen] if chosen is not None and chosen not in ticks else []
     names = [
-        f"<b>{index + 1} · {table['level'].iloc[index]}</b>" if index == chosen and levels <= NAMED else f"{index + 1}"
+        f"<b>{index + 1}{f' · {name}' if levels <= NAMED else ''}</b>" if index == chosen else f"{index + 1}"
         for index in ticks
+        for name in [table["level"].iloc[index]]
     ]
     bare = {**BARE, "showline": False}
     row = {**bare, "showticklabels": False}
