@@ -125,6 +125,10 @@ def test_the_sandbox_says_what_cannot_be_done(tour):
     assert "Hungarian pairs exactly two parents" in page.inner_text(".figure")
     choose(page, "k-means (KF)")
     assert page.locator(".plane").count() == 6 and page.locator(".errors p").count() == 4
+    choose(page, "the ensemble's answer")
+    assert state(page)["head"] == "ensemble" and "0.0 %" in page.inner_text(".errors p >> nth=3")
+    choose(page, "none: average in groups")
+    assert page.get_by_role("radio", name="the ensemble's answer").is_disabled()
     choose(page, "Which method when")
     assert "KF-Linear with conductance" in page.inner_text(".sheet")
 

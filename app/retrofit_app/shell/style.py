@@ -4,23 +4,16 @@ import re
 from functools import cache
 from pathlib import Path
 
-import streamlit as st
-
 SHEET = Path(__file__).with_name("style.css")
 
 
-def dress(part: str = "everywhere") -> None:
-    """Put a part of style.css into the page.
+@cache
+def stylesheet(part: str) -> str:
+    """A part of style.css as a style element.
 
     Raises:
         KeyError: there is no such part.
     """
-    # The empty element keeps it in the page. Styles alone go where toasts go, and a toast would take their place.
-    st.html(f"{_stylesheet(part)}<i hidden></i>")
-
-
-@cache
-def _stylesheet(part: str) -> str:
     texts = re.split(r"/\* == (\w+) == \*/", SHEET.read_text())
     rules = dict(zip(texts[1::2], texts[2::2], strict=True))[part]
     return f"<style>{re.sub(r'/[*].*?[*]/', '', rules, flags=re.DOTALL).strip()}</style>"
