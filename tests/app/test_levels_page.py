@@ -151,6 +151,8 @@ def test_picks_stay_under_another_score_and_go_with_their_level(record):
     page.button(key="go-next").click().run()
     assert page.selectbox(key="levels-level").value == "features.2"
     assert set(page.query_params).isdisjoint({"pick", "mark"})
+    page.query_params["pick"] = "A3"
+    assert "**1 neuron picked**" in words(page.run())
     page.query_params["pick"] = "A3.B1"
     page.run().selectbox(key="levels-level").set_value("classifier").run()
     assert page.query_params["level"] == "classifier" and "pick" not in page.query_params

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from retrofit_app import figures
@@ -51,7 +52,7 @@ def _parent(index: int, table: dict[str, Any], counts: Sequence[Sequence[int]] |
     knows = sum(seen) if seen else sum((value or 0) >= figures.KNOWN for value in table["per_class"])
     classes = f"{'all' if knows == len(table['per_class']) else f'{knows} of'} {len(table['per_class'])} classes"
     note = f"{'saw' if seen else 'knows'} {classes}"
-    return _tile(f"Network {letter(index)}", table, note, seen=seen)
+    return replace(_tile(f"Network {letter(index)}", table, note, seen=seen), number=index)
 
 
 def _all_parents(accuracies: Sequence[float]) -> Tile:
