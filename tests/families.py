@@ -196,7 +196,8 @@ def cached(bias):
 
 
 def grouped_queries(way):
-    """A block of Llama: four heads of queries share two heads of keys and values; rotated queries and keys; gated neurons."""
+    """A block of Llama: four heads of queries share two heads of keys and values; rotated queries and keys; gated neurons; and
+    the logits of the last token, or of each."""
 
     def rotated(h):
         angles = torch.arange(h.shape[2], device=h.device)[:, None] * torch.tensor([1.0, 0.3]).to(h)
@@ -217,7 +218,7 @@ def grouped_queries(way):
         h = h + net.out(mixed.transpose(1, 2).flatten(2))
         n = net.last(h)
         h = h + net.down(F.silu(net.gate(n)) * net.up(n))
-        return net.head(h[:, -1])
+        return net.head(h if "each token" in way else h[:, -1])
 
     return Code(
         code,
@@ -235,8 +236,9 @@ def grouped_queries(way):
     )
 
 
-def language_model(positions):
-    """Tokens and positions that are looked up, a causal mask in a buffer, and the logits of the last token."""
+def language_model(positions, tied=False):
+    """Tokens and positions that are looked up, a causal mask in a buffer, and the logits of the last token; or, as in GPT-2, of
+    each token by a head that is the table of tokens."""
 
     def code(net, x):
         ids = {"buffer": lambda: net.ids[:, : x.shape[1]], "arange": lambda: torch.arange(x.shape[1], device=x.device)}
@@ -245,9 +247,9 @@ def language_model(positions):
         maps = (q @ k.transpose(-2, -1) / math.sqrt(4)).masked_fill(net.mask == 0, -math.inf).softmax(-1)
         h = h + net.out((maps @ v).transpose(1, 2).flatten(2))
         h = h + net.second(F.gelu(net.first(net.last(h))))
-        return net.head(h[:, -1])
+        return net.head(h) if tied else net.head(h[:, -1])
 
-    return Code(
+    net = Code(
         code,
         {"ids": torch.arange(TOKENS)[None], "mask": torch.ones(TOKENS, TOKENS).tril()},
         tokens=nn.Embedding(7, WIDTH),
@@ -259,6 +261,73 @@ def language_model(positions):
         first=nn.Linear(WIDTH, 12),
         second=nn.Linear(12, WIDTH),
         head=nn.Linear(WIDTH, 7, bias=False),
+    )
+    if tied:
+        net.head.weight = net.tokens.weight
+    return net
+
+
+def translator(tied):
+    """A block of T5's encoder and one of its decoder, which look tokens up in one table, and its head, which is that table
+    or not; the positions of the decoder are its own, as in BART."""
+
+    def attended(net, name, h, read, mask=None):
+        q, k, v = (
+            net.get_submodule(f"{name}_{part}")(x).unflatten(2, (2, 4)).transpose(1, 2)
+            for part, x in zip("qkv", (h, read, read), strict=True)
+        )
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return net.get_submodule(f"{name}_out")(mixed.transpose(1, 2).flatten(2))
+
+    def code(net, x):
+        h = net.source(x)
+        n = net.norm(h)
+        h = h + attended(net, "inner", n, n)
+        h = net.between(h + net.second(net.first(h).relu()))
+        y = net.target(x) + net.positions(torch.arange(x.shape[1], device=x.device))
+        n = net.last(y)
+        y = y + attended(net, "own", n, n, net.mask)
+        y = y + attended(net, "cross", y, h)
+        return net.head(y * WIDTH**-0.5 if tied else y)
+
+    names = [f"{name}_{part}" for name in ("inner", "own", "cross") for part in ("q", "k", "v", "out")]
+    net = Code(
+        code,
+        {"mask": torch.ones(TOKENS, TOKENS).tril().bool()},
+        source=nn.Embedding(7, WIDTH),
+        target=nn.Embedding(7, WIDTH),
+        positions=nn.Embedding(TOKENS, WIDTH),
+        **{name: nn.Linear(WIDTH, WIDTH, bias=False) for name in names},
+        **{name: nn.RMSNorm(WIDTH) for name in ("norm", "between", "last")},
+        first=nn.Linear(WIDTH, 12, bias=False),
+        second=nn.Linear(12, WIDTH, bias=False),
+        head=nn.Linear(WIDTH, 7, bias=False),
+    )
+    for layer in (net.target, net.head)[: 1 + tied]:
+        layer.weight = net.source.weight
+    return net
+
+
+def compared():
+    """Images compared with texts that are the same for all, as in CLIP: the classes are products, and no layer makes them."""
+
+    def code(net, x):
+        texts = net.tokens(net.ids)
+        texts = texts + net.second(net.first(texts).relu())
+        sides = net.of_texts(texts.mean(1)), net.of_images(net.stem(x).relu().mean((2, 3)))
+        texts, images = (side / side.norm(dim=-1, keepdim=True) for side in sides)
+        return net.scale.exp() * images @ texts.T
+
+    return Code(
+        code,
+        {"ids": torch.arange(4 * TOKENS).view(4, TOKENS) ** 2 % 7},
+        tokens=nn.Embedding(7, WIDTH),
+        first=nn.Linear(WIDTH, 12),
+        second=nn.Linear(12, WIDTH),
+        of_texts=nn.Linear(WIDTH, 6, bias=False),
+        stem=nn.Conv2d(3, WIDTH, 3),
+        of_images=nn.Linear(WIDTH, 6, bias=False),
+        scale=nn.Parameter(torch.tensor(1.5)),
     )
 
 
@@ -307,6 +376,45 @@ def windows(mlp):
         up=nn.Linear(10, WIDTH),
         head=nn.Linear(WIDTH, CLASSES),
         **tables,
+    )
+
+
+@torch.fx.wrap
+def in_windows(h, weight, bias, table):
+    """Shifted windows as torchvision's Swin has them: a mask that is written, a bias whose keys are set to zero in place."""
+    B, H, W, C = h.shape
+    bias = bias.clone()
+    bias[C : 2 * C].zero_()
+    y = h.roll((-1, -1), (1, 2)).view(B, H // 2, 2, W // 2, 2, C).transpose(2, 3).reshape(-1, 4, C)
+    q, k, v = F.linear(y, weight, bias).reshape(-1, 4, 3, 2, C // 2).permute(2, 0, 3, 1, 4)
+    mask = h.new_zeros(H, W)
+    mask[-1], mask[:-1, -1] = 2, 1
+    mask = mask.view(H // 2, 2, W // 2, 2).transpose(1, 2).reshape(-1, 4)
+    apart = (mask[:, None] != mask[:, :, None]) * -100.0
+    logits = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) + table).view(B, -1, 2, 4, 4)
+    y = (logits + apart[:, None]).view(-1, 2, 4, 4).softmax(-1) @ v
+    y = y.transpose(1, 2).reshape(B, H // 2, W // 2, 2, 2, C).transpose(2, 3).reshape(B, H, W, C)
+    return y.roll((1, 1), (1, 2))
+
+
+def by_function_of_windows():
+    """An attention in a function that torch.fx is told to record as one operation."""
+
+    def code(net, x):
+        h = net.stem(x).permute(0, 2, 3, 1)
+        h = h + net.out(in_windows(h, net.qkv.weight, net.qkv.bias, net.table[net.index].permute(2, 0, 1)))
+        return net.head((h + net.up(net.down(h).relu())).mean((1, 2)))
+
+    return Code(
+        code,
+        {"index": torch.arange(4)[:, None] - torch.arange(4) + 3},
+        stem=nn.Conv2d(3, WIDTH, 2, stride=2),
+        qkv=nn.Linear(WIDTH, 3 * WIDTH),
+        table=nn.Parameter(torch.randn(7, 2)),
+        out=nn.Linear(WIDTH, WIDTH),
+        down=nn.Linear(WIDTH, 10),
+        up=nn.Linear(10, WIDTH),
+        head=nn.Linear(WIDTH, CLASSES),
     )
 
 
@@ -402,6 +510,20 @@ def subtracted(net, h):
     return o
 
 
+def in_part(net, h):
+    out = net.a(h)
+    out[:, :2].mul_(0.3)
+    out[:, 2:][:, 1] += h[:, 3]
+    return out + h
+
+
+def in_part_plain(net, h):
+    out = net.a(h)
+    out[:, :2] = out[:, :2] * 0.3
+    out[:, 3] = out[:, 3] + h[:, 3]
+    return out + h
+
+
 def thrown_away(net, x):
     h = net.stem(x)
     net.relu(h)
@@ -483,6 +605,7 @@ SPELLED = {
         joined(lambda n, h: torch.stack([h, n.a(h), n.b(h)], 1).mean(1)),
         joined(lambda n, h: (h + n.a(h) + n.b(h)) / 3),
     ),
+    "parts": (joined(in_part), joined(in_part_plain)),
     "isub": (joined(subtracted), joined(lambda n, h: n.a(h) - h)),
     "add_": (in_place(lambda o, h: o.add_(h, alpha=0.3)), joined(lambda n, h: n.a(h) + h * 0.3)),
     "relu_": (in_place(lambda o, h: F.relu_(o)), joined(lambda n, h: n.a(h).relu())),
@@ -621,6 +744,11 @@ BUFFERS = {
     "flattened maps": (
         lambda net, x: net.c((net.a(x).relu().flatten(1) - net.p).abs()),
         {"a": nn.Conv2d(2, 4, 4), "c": nn.Linear(16, 3), "p": numbers(16)},
+        MAPS,
+    ),
+    "blur": (
+        lambda net, x: net.c(F.conv2d(net.a(x).relu(), net.p, groups=8).mean((2, 3))),
+        {"a": nn.Conv2d(2, 8, 3), "c": nn.Linear(8, 3), "p": normal(8, 1, 2, 2)},
         MAPS,
     ),
     "BatchNorm without weights": (
@@ -780,6 +908,38 @@ def branches():
         narrow=nn.Conv2d(6, 6, 1, groups=3, bias=False),
         last=nn.Linear(6, CLASSES),
     )
+
+
+def chain(*convolutions, last=100):
+    return nn.Sequential(*convolutions, nn.ReLU(), nn.Flatten(), nn.Linear(last, 5), nn.ReLU(), nn.Linear(5, 3))
+
+
+#: Grouped convolutions that cannot be matched part by part: of pixels, of classes, of parts in parts, of each channel of parts.
+PARTED = {
+    "channels of pixels": lambda: chain(nn.Conv2d(2, 2, 3, groups=2), nn.Conv2d(2, 4, 1)),
+    "parts of pixels": lambda: chain(nn.Conv2d(2, 4, 3, groups=2)),
+    "parts of classes": lambda: nn.Sequential(
+        *(nn.Conv2d(2, 4, 1), nn.ReLU(), nn.Conv2d(4, 6, 3), nn.Conv2d(6, 3, 5, groups=3), nn.Flatten())
+    ),
+    "other parts": lambda: chain(nn.Conv2d(2, 8, 1), nn.Conv2d(8, 8, 1, groups=4), nn.Conv2d(8, 4, 3, groups=2)),
+    "channels in parts": lambda: chain(
+        *(nn.Conv2d(2, 4, 1), nn.Conv2d(4, 8, 3, groups=4), nn.ReLU()),
+        *(nn.Conv2d(8, 8, 1), nn.Conv2d(8, 16, 2, groups=8)),
+        last=256,
+    ),
+}
+
+
+def split_attention():
+    """A grouped convolution whose halves are weighed against each other, channel by channel (ResNeSt)."""
+
+    def code(net, x):
+        h = net.parted(net.stem(x).relu()).relu().unflatten(1, (2, 4))
+        shares = net.up(net.down(h.sum(1).mean((2, 3), keepdim=True)).relu()).unflatten(1, (2, 4)).softmax(1)
+        return net.head((h * shares).sum(1).mean((2, 3)))
+
+    layers = (nn.Conv2d(2, 4, 1), nn.Conv2d(4, 8, 3, groups=2), nn.Conv2d(4, 3, 1), nn.Conv2d(3, 8, 1), nn.Linear(4, 3))
+    return Code(code, **dict(zip(("stem", "parted", "down", "up", "head"), layers, strict=True)))
 
 
 def tokens(kind=""):
@@ -1116,12 +1276,18 @@ FAMILIES = {
     "grouped queries, by torch": (lambda: grouped_queries("torch"), None),
     "grouped queries, by torch, not rotated": (lambda: grouped_queries("torch, plain"), None),
     "grouped queries, repeated keys, not rotated": (lambda: grouped_queries("repeated, plain"), None),
+    "grouped queries, logits of each token": (lambda: grouped_queries("repeated, each token"), None),
     "MultiheadAttention with a mask": (masked, SEQUENCES),
     "MultiheadAttention with a mask, weights not needed": (lambda: masked(need_weights=False), SEQUENCES),
     "language model, position ids in a buffer": (lambda: language_model("buffer"), None),
     "language model, position ids counted": (lambda: language_model("arange"), None),
+    "language model, logits of each token by the table": (lambda: language_model("arange", tied=True), None),
+    "encoder and decoder with one table": (lambda: translator(tied=False), None),
+    "encoder, decoder and head with one table": (lambda: translator(tied=True), None),
+    "images compared with texts": (compared, IMAGES),
     "shifted windows, a table of biases": (lambda: windows(mlp=False), IMAGES),
     "shifted windows, cosines, biases by a network and by two of three parts": (lambda: windows(mlp=True), IMAGES),
+    "shifted windows in a function": (by_function_of_windows, IMAGES),
     "PReLU, one slope": (lambda: prelu(0), IMAGES),
     "PReLU, a slope for each neuron": (lambda: prelu(1), IMAGES),
     "BatchNorm before the head": (normed_head, IMAGES),
@@ -1147,6 +1313,8 @@ FAMILIES = {
     **{name: (partial(Code, code, **parts), shape) for name, (code, parts, shape) in BUFFERS.items()},
     **{name: (make, FLAT) for name, make in CLASSES_TWICE.items()},
     **{make.__name__: (make, IMAGE) for make in (inverted, aggregated, scaled, partly, dense, ghost, branches)},
+    **{name: (make, IMAGE) for name, make in PARTED.items()},
+    "split attention": (split_attention, IMAGE),
     **{name: (make, None if "head" in name else FLAT) for name, make in TIED.items()},
     **{name: (make, FLAT) for name, make in RAW.items()},
 }

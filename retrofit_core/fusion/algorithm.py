@@ -231,10 +231,13 @@ class Retrofit(Algorithm):
             centred = replace(self, centre=False).plan(recentred(plan.task, means))
             plan = replace(centred, scored=plan.scored)
         task, levels, runtime = plan.task, plan.levels, plan.task.runtime
-        walk = Walk(levels, task.inputs, runtime, seed=task.seed)
+        walk = Walk(levels, task.inputs, runtime, seed=task.seed, tokens=task.tokens)
         scored = plan.scores()
         scores = levels.joined([parent.values for parent in scored])
         search = Search(levels, self.grouping, [[self._weighing(s) for s in parent] for parent in scores])
+        names, fused = ([getattr(level, fact) for level in levels.fused] for fact in ("name", "width"))
+        widths = [levels.widths(index) for index in range(len(fused))]
+        runtime.monitor.emit("plan", names=names, widths=widths, fused=fused)
         for step in runtime.monitor.each("level", walk):  # line 1: bottom-up; the fitted level feeds the next one
             if step.taken_over():
                 continue

@@ -60,7 +60,68 @@ def drawn_network(table: Any, course: Sequence[Facts], palette: Palette, chosen:
         barmode="overlay",
         clickmode="event+select",
         shapes=[] if chosen is None else [{**frame, "x0": chosen - 0.47, "x1": chosen + 0.47}],
-        **_axes(table, accuracy, chosen),
+        **_axes(table["level"].tolist(), accuracy, chosen),
+    )
+
+
+def growing_network(
+    names: Sequence[str],
+    widths: Sequence[Sequence[int]],
+    fused: Sequence[int],
+    table: Any,
+    current: int | None,
+    palette: Palette,
+) -> Picture:
+    """The drawn network while it is being fused: finished levels have their tint, the others are outlines.
+
+    Args:
+        names, widths, fused: of each level its name, the parents' widths, and the fused width.
+        table: `results.frame` of the finished levels; None if there is none.
+        current: the level in work, which the page lets pulse; None after the last.
+    """
+    done = 0 if table is None else len(table)
+    tallest = max(*map(max, widths), *fused)
+    heights = [_height(width, tallest) for width in fused]
+    looks, words, said = (
+        [(palette.paper, palette.muted)] * len(fused),
+        [""] * len(fused),
+        ["not fused yet"] * len(fused),
+    )
+    if done:
+        errors, top = errors_of(table), max(PALEST, float(errors_of(table).max()))
+        looks[:done] = [mixed(palette.paper, palette.grouping, 0.06 + 0.94 * error / top) for error in errors]
+        words[:done], said[:done] = error_words(errors, len(fused) <= NAMED), error_tips(table)
+    places = list(range(len(fused)))
+    blocks = bars(
+        places,
+        heights,
+        [f"level {index + 1}, {names[index]}<br>{tip.partition('<br>')[2] or tip}" for index, tip in enumerate(said)],
+        base=[-height / 2 for height in heights],
+        width=BLOCK,
+        marker={"color": [tint for tint, _ in looks], "line": edge(palette.muted)},
+        text=words if len(fused) <= MANY else None,
+        textposition="inside",
+        insidetextanchor="middle",
+        constraintext="none",
+        textangle=0,
+        textfont={"color": [ink for _, ink in looks]},
+    )
+    # The last bars are those that pulse: one around the level in work, flat if there is none.
+    at = len(fused) - 1 if current is None else current
+    high = 0.0 if current is None else heights[at] + 0.05
+    pulse = bars(
+        [at], [high], base=[-high / 2], width=BLOCK + 0.08, marker={"color": NOTHING, "line": edge(palette.accent, 4)}
+    )
+    now = "" if current is None else f"; level {current + 1}, {names[current]}, is being fused"
+    return drawn(
+        palette,
+        [_flows(widths[0], heights, palette), *_parents(widths, tallest, palette), blocks, pulse],
+        140,
+        f"The networks drawn with {done} of {len(fused)} levels filled",
+        f"{done} of {len(fused)} levels are fused{now}.",
+        margin=(24, 6, 4, 24),
+        barmode="overlay",
+        **_axes(names, (), current),
     )
 
 
@@ -197,12 +258,16 @@ def _targets(table: Any, accuracy: Sequence[float]) -> list[Trace]:
     return [targets(levels, [height] * len(levels), 34, tips, **clicks) for height in (-0.38, 0.0, 0.38)]
 
 
-def _axes(table: Any, accuracy: Sequence[float], chosen: int | None) -> dict[str, Any]:
+def _axes(level_names: Sequence[str], accuracy: Sequence[float], chosen: int | None) -> dict[str, Any]:
     """The axes of levels, of widths and, above them, of accuracy if it was measured."""
-    levels, measured = len(table), is_measured(table, accuracy)
-    ticks = list(range(0, levels, 1 if levels <= MANY else 5))
+    levels, measured = len(level_names), is_measured(level_names, accuracy)
+    every = range(0, levels, 1 if levels <= MANY else 5)
+    ticks = [index for index in every if chosen is None or levels <= MANY or abs(index - chosen) > 1]
+    ticks += [chosen] if chosen is not None and chosen not in ticks else []
     names = [
-        f"<b>{index + 1} · {table['level'].iloc[index]}</b>" if index == chosen and levels <= NAMED else f"{index + 1}"
+        f"<b>{index + 1}{f' · {level_names[index]}' if levels <= NAMED else ''}</b>"
+        if index == chosen
+        else f"{index + 1}"
         for index in ticks
     ]
     bare = {**BARE, "showline": False}

@@ -29,6 +29,8 @@ class Tile:
     """In per cent; () for no columns"""
     seen: Sequence[bool] = ()
     """Which classes it has training images of; () if unknown"""
+    number: int | None = None
+    """The parent's number, which gives its columns their colour"""
 
     @property
     def guessed(self) -> list[bool]:
@@ -47,14 +49,14 @@ def tiles(rows: Sequence[Sequence[Tile]], classes: Sequence[str], palette: Palet
         classes: names, in the order of each tile's `per_class`.
     """
     inside = [
-        f"<div class='row' style='--across:{len(row)}'>{''.join(_tile(tile, classes) for tile in row)}</div>"
+        f"<div class='row' style='--across:{len(row)}'>{''.join(_tile(tile, classes, palette) for tile in row)}</div>"
         for row in rows
         if row
     ]
     return f"<div class='retrofit-tiles' style='{palette.css};--rows:{len(inside)}'>{''.join(inside)}</div>"
 
 
-def _tile(tile: Tile, classes: Sequence[str]) -> str:
+def _tile(tile: Tile, classes: Sequence[str], palette: Palette) -> str:
     knows = [name for name, known in zip(classes, tile.knows(), strict=bool(tile.per_class)) if known]
     alt = f"{tile.name}: {tile.value}{' ' + tile.interval if tile.interval else ''}, {tile.note}"
     if tile.per_class:
@@ -68,15 +70,26 @@ def _tile(tile: Tile, classes: Sequence[str]) -> str:
         tile.interval,
         _columns(tile, classes) if tile.per_class else "",
         tile.note,
+        fill=palette.parent(tile.number) if tile.number is not None else "",
     )
 
 
 def tile_html(
-    name: str, role: str, alt: str, value: str, beside: str, columns: str, note: str = "", kind: str = ""
+    name: str,
+    role: str,
+    alt: str,
+    value: str,
+    beside: str,
+    columns: str,
+    note: str = "",
+    kind: str = "",
+    fill: str = "",
 ) -> str:
-    """A tile: a network's name, a large value with small print beside it, `stands` and a note of a kind (a CSS class)."""
+    """A tile: a network's name, a large value with small print beside it, `stands` in a colour, and a note of a kind (a CSS
+    class)."""
+    style = f" style='--fill:{fill}'" if fill else ""
     return (
-        f"<div role='img' aria-label='{escape(alt, quote=True)}.' class='tile {role}'>"
+        f"<div role='img' aria-label='{escape(alt, quote=True)}.' class='tile {role}'{style}>"
         f"<div class='name'>{escape(name)}</div>"
         f"<div class='value'>{escape(value)}<span>{escape(beside)}</span></div>"
         f"{columns}<div class='note {kind}'>{escape(note)}</div></div>"

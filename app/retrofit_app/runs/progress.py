@@ -1,11 +1,12 @@
 """A run's progress, read from its growing record: stage, losses, time left. No Streamlit and no torch."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from retrofit_core.runs.store import notes_of
+from retrofit_core.system.monitor import Event
 from retrofit_core.system.position import Position
 
 PHASES = {
@@ -29,6 +30,36 @@ class Progress(Position):
     attempt: float = 0.0
     """Start of the attempt whose times these are"""
     offset: int = 0
+    held_out: dict[int, list[float | None]] = field(default_factory=dict)
+    """Accuracy per epoch of each parent, in %, on held-out images"""
+    known: dict[int, list[float | None]] = field(default_factory=dict)
+    """The same of its last epoch, by class"""
+    student: list[float] = field(default_factory=list)
+    """Loss per epoch of a network that is trained as a whole"""
+    plan: Event = field(default_factory=dict)
+    """The fused network's levels: names, the parents' widths at each, and the fused width"""
+    results: dict[str, Event] = field(default_factory=dict)
+    """Accuracy, and by class, of networks on the test images"""
+
+    def take(self, event: Event, now: float | None = None) -> None:
+        """Process an event, see `Position.take`; keep also what is drawn of it."""
+        super().take(event, now)
+        kind = event["kind"]
+        if kind == "history" and self.stage == "training":
+            epochs, self.epochs = event["entries"][1:], event["epochs"]
+            self.training[self.parent], self.held_out[self.parent] = (
+                [each[name] for each in epochs] for name in ("loss", "accuracy")
+            )
+        elif kind == "quality" and self.stage == "training":
+            self.known[self.parent] = event["per_class"]
+        elif kind == "epoch" and "epochs" in event:
+            self.held_out.setdefault(self.parent, []).append(event.get("accuracy"))
+        elif kind == "epoch" and self.stage == "student":
+            self.student.append(event["loss"])
+        elif kind == "plan":
+            self.plan = event
+        elif kind == "measured":
+            self.results = event["networks"]
 
 
 def follow(folder: Path, progress: Progress, since: float = 0.0) -> Progress:
@@ -59,27 +90,17 @@ def follow(folder: Path, progress: Progress, since: float = 0.0) -> Progress:
     return progress
 
 
-def finished_levels(folder: Path) -> list[dict[str, Any]]:
-    """The levels fused so far: name, neurons, both errors in per cent of the energy, seconds."""
+def finished_levels(folder: Path) -> Any:
+    """The levels fused so far, as in `results.frame`; None if there is none."""
     path = folder / "levels.parquet"
     if not path.exists():
-        return []
+        return None
     import pandas as pd
 
     try:
-        table = pd.read_parquet(path)
+        return pd.read_parquet(path).fillna({"approximation share": 0.0})  # methods that only align have none
     except Exception:  # pyarrow raises several; the next poll reads the whole file
-        return []
-    return [
-        {
-            "level": row["level"],
-            "neurons": f"{row['widths']} → {row['fused']}",
-            "grouping": 100 * row["grouping share"],
-            "approximation": 100 * row["approximation share"],
-            "seconds": row["seconds"],
-        }
-        for _, row in table.iterrows()
-    ]
+        return None
 
 
 def sentence(progress: Progress, letters: str, now: float, started: float | None) -> str:

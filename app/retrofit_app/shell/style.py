@@ -8,7 +8,7 @@ SHEET = Path(__file__).with_name("style.css")
 
 
 @cache
-def stylesheet(part: str = "everywhere") -> str:
+def stylesheet(part: str) -> str:
     """A part of style.css as a style element.
 
     Raises:

@@ -60,7 +60,7 @@
       const copy = page.buttons(
         ["Start again", () => page.set(START)],
         ["Copy link", (button) => {
-          navigator.clipboard?.writeText(location.href);
+          navigator.clipboard?.writeText(Tour.link());
           button.textContent = "Copied";
           setTimeout(() => { button.textContent = "Copy link"; }, 1500);
         }]);

@@ -1,19 +1,24 @@
 """An unfinished run: its progress, or why it ended early and what to do."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
-from retrofit_app.figures import escaped, letter
+from retrofit_app.figures import Tile, escaped, letter, percent, tiles
+from retrofit_app.figures.growing import growing_lines
+from retrofit_app.figures.network import growing_network
 from retrofit_app.runs import progress
 from retrofit_app.shell import picker
 from retrofit_app.widgets import works
 
 from . import going, starting
+
+ACROSS = 4  # tiles in a row
+MEASURED = "on the test images"
 
 
 def panel(entry: runs.Entry) -> None:
@@ -48,7 +53,7 @@ def stopped(entry: runs.Entry) -> None:
             args=(picker.choice().first,),
             help="The run stays in the list of your runs.",
         )
-    level_table(entry.folder, progress.follow(entry.folder, progress.Progress()))
+    levels(entry.folder, progress.follow(entry.folder, progress.Progress()))
     if entry.state != "cancelled":
         works.last_lines(
             entry.folder,
@@ -67,75 +72,65 @@ def who_gets_what(entry: runs.Entry) -> None:
 
 
 def live(folder: Path) -> None:
-    """Draw a run's progress: losses of training, and its levels so far."""
+    """Draw a run's progress: the networks in training with the classes that they know, and the levels so far."""
     entry = runs.read_entry(folder)
     followed, share, words = going.standing(entry)
     stops = "Stops after the current step, within a minute at the latest. Finished levels are kept, and you can resume later."
     works.progress(entry.folder, share, words, stops, "cancel", "run")
-    training_table(followed)
-    level_table(entry.folder, followed)
+    networks(entry, followed)
+    levels(folder, followed, going=True)
+    lines(followed)
 
 
-def training_table(followed: progress.Progress) -> None:
-    """Draw the losses of each network in training."""
-    if not followed.training:
+def networks(entry: runs.Entry, followed: progress.Progress) -> None:
+    """Draw what the networks know so far, a tile for each with its classes; nothing if no network was trained or measured."""
+    if not (followed.training or followed.results):
         return
-    rows = [
-        {"network": letter(parent), "epochs": len(curve), "loss": f"{curve[-1]:.4f}" if curve else "…", "course": curve}
-        for parent, curve in sorted(followed.training.items())
-    ]
-    st.markdown("**Training**")
-    st.dataframe(
-        pd.DataFrame(rows),
-        hide_index=True,
-        key="live-training",
-        alt="Epochs and training loss of each network.",
-        column_config={
-            "network": st.column_config.TextColumn("network", width=80),
-            "epochs": st.column_config.NumberColumn("epochs", width=80, help="Finished epochs."),
-            "loss": st.column_config.TextColumn(
-                "loss", width=90, alignment="right", help="Loss of the last epoch, on the training images."
-            ),
-            "course": st.column_config.LineChartColumn("loss over the epochs", y_min=0),
-        },
-    )
+    palette, counts = widgets.palette(), runs.class_counts(entry)
+    shown = [_parent(entry, followed, parent, counts) for parent in range(len(entry.config["models"]))]
+    if fused := followed.results.get("fused"):
+        shown.append(Tile("Fused", percent(fused["accuracy"]), "", MEASURED, "fused", fused["per_class"]))
+    classes = [str(index) for index in range(max(len(tile.per_class) for tile in shown))]
+    st.html(tiles([shown[at : at + ACROSS] for at in range(0, len(shown), ACROSS)], classes, palette))
 
 
-def level_table(folder: Path, followed: progress.Progress) -> None:
-    """Draw the levels so far: errors of finished ones, losses of the current one."""
-    rows = progress.finished_levels(folder)
-    for index in sorted(followed.names):
-        if index >= len(rows):
-            rows.append({"level": followed.names[index]})
-    if not rows:
+def _parent(
+    entry: runs.Entry, followed: progress.Progress, parent: int, counts: Sequence[Sequence[int]] | None
+) -> Tile:
+    """A parent: measured on the test images, or on those that its training holds out, or not yet."""
+    seen = [count > 0 for count in counts[parent]] if counts else []
+    known, note = followed.known.get(parent) or [0.0] * len(seen), MEASURED
+    accuracy = (followed.held_out.get(parent) or [None])[-1]
+    if measured := followed.results.get(f"parent {parent}"):
+        known, accuracy = measured["per_class"], measured["accuracy"]
+    elif epochs := len(followed.training.get(parent, [])):
+        note = f"{epochs} epoch{'' if epochs == 1 else 's'}; held-out images of its classes"
+    else:
+        note = "trained before" if (entry.base / entry.config["models"][parent]).exists() else "not trained yet"
+    value = "…" if accuracy is None else percent(accuracy)
+    return Tile(f"Network {letter(parent)}", value, "", note, "parent", known, seen, parent)
+
+
+def lines(followed: progress.Progress) -> None:
+    """Draw the losses of what is being trained: the networks, this level's weights, or the fused network as a whole."""
+    palette = widgets.palette()
+    if followed.stage == "training":
+        losses = {letter(parent): curve for parent, curve in sorted(followed.training.items())}
+        accuracies = {letter(parent): curve for parent, curve in followed.held_out.items()}
+        colours = {letter(parent): palette.parent(parent) for parent in followed.training}
+    elif curve := followed.student if followed.stage == "student" else followed.curves.get(followed.level):
+        losses, accuracies, colours = {"": curve}, {}, {"": palette.accent}
+    else:
         return
-    for index, row in enumerate(rows):  # as text, because an empty number would show as None
-        for name, digits in (("grouping", 2), ("approximation", 2), ("seconds", 1)):
-            row[name] = f"{row[name]:.{digits}f}" if name in row else "…"
-        row.setdefault("neurons", "…")
-        row["level"] = f"{index + 1} · {row['level']}"
-        row["course"] = followed.curves.get(index, [])
-    table = pd.DataFrame(rows, columns=["level", "neurons", "grouping", "approximation", "course", "seconds"])
-    if not any(row["course"] for row in rows):
-        table = table.drop(columns="course")
-    st.markdown("**Levels**")
-    st.dataframe(
-        table,
-        hide_index=True,
-        key="live-levels",
-        alt="Levels with their errors as they are finished.",
-        column_config={
-            "level": st.column_config.TextColumn("level", pinned=True),
-            "neurons": st.column_config.TextColumn("neurons", help="Width of each network → width of the fused level."),
-            "grouping": st.column_config.TextColumn(
-                "grouping %",
-                alignment="right",
-                help="Grouping error, in per cent of the neurons' importance-weighted energy.",
-            ),
-            "approximation": st.column_config.TextColumn(
-                "approx. %", alignment="right", help="Approximation error, in the same unit."
-            ),
-            "course": st.column_config.LineChartColumn("loss over the epochs", y_min=0),
-            "seconds": st.column_config.TextColumn("seconds", alignment="right"),
-        },
-    )
+    heading = "**Training**" if followed.stage == "training" else "**This fit**"
+    works.growing("lines", growing_lines(losses, accuracies, followed.epochs, colours, palette), heading, caption=False)
+
+
+def levels(folder: Path, followed: progress.Progress, going: bool = False) -> None:
+    """Draw the fused network, filled level by level; nothing before its first level, or if its method has none."""
+    table, plan = progress.finished_levels(folder), followed.plan
+    if followed.level < 0 or not plan:
+        return
+    current = followed.level if going and followed.stage == "levels" else None
+    drawing = growing_network(plan["names"], plan["widths"], plan["fused"], table, current, widgets.palette())
+    works.growing("network", drawing, "**The fused network**")
