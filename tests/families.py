@@ -269,7 +269,7 @@ def language_model(positions, tied=False):
 
 def translator(tied):
     """A block of T5's encoder and one of its decoder, which look tokens up in one table; the positions of the decoder are its
-    own. Or the head is that table too, whose rows are looked up by a function, and a buffer is added to its logits, as in BART."""
+    own. Or the head is this table too, with rows looked up by a function, and a buffer is added to its logits, as in BART."""
 
     def attended(net, name, h, read, mask=None):
         q, k, v = (
