@@ -308,6 +308,29 @@ def translator(tied):
     return net
 
 
+def compared():
+    """Images compared with texts that are the same for all, as in CLIP: the classes are products, and no layer makes them."""
+
+    def code(net, x):
+        texts = net.tokens(net.ids)
+        texts = texts + net.second(net.first(texts).relu())
+        sides = net.of_texts(texts.mean(1)), net.of_images(net.stem(x).relu().mean((2, 3)))
+        texts, images = (side / side.norm(dim=-1, keepdim=True) for side in sides)
+        return net.scale.exp() * images @ texts.T
+
+    return Code(
+        code,
+        {"ids": torch.arange(4 * TOKENS).view(4, TOKENS) ** 2 % 7},
+        tokens=nn.Embedding(7, WIDTH),
+        first=nn.Linear(WIDTH, 12),
+        second=nn.Linear(12, WIDTH),
+        of_texts=nn.Linear(WIDTH, 6, bias=False),
+        stem=nn.Conv2d(3, WIDTH, 3),
+        of_images=nn.Linear(WIDTH, 6, bias=False),
+        scale=nn.Parameter(torch.tensor(1.5)),
+    )
+
+
 def windows(mlp):
     """A shifted window of 2 x 2 positions, with a table of biases or a small network that makes them, and cosines or products."""
 
@@ -1289,6 +1312,7 @@ FAMILIES = {
     "language model, logits of each token by the table": (lambda: language_model("arange", tied=True), None),
     "encoder and decoder with one table": (lambda: translator(tied=False), None),
     "encoder, decoder and head with one table": (lambda: translator(tied=True), None),
+    "images compared with texts": (compared, IMAGES),
     "shifted windows, a table of biases": (lambda: windows(mlp=False), IMAGES),
     "shifted windows, cosines, biases by a network and by two of three parts": (lambda: windows(mlp=True), IMAGES),
     "shifted windows in a function": (by_function_of_windows, IMAGES),
