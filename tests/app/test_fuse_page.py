@@ -64,7 +64,11 @@ def keys(page: AppTest) -> set[str]:
 
 def tiles(page: AppTest) -> str:
     """The networks' tiles."""
-    return next(element.proto.body for element in page.get("html") if "retrofit-tiles" in element.proto.body)
+    return next(
+        element.proto.body
+        for element in page.get("html")
+        if element.proto.body.startswith("<div class='retrofit-tiles'")
+    )
 
 
 def errors(page: AppTest) -> str:
@@ -252,7 +256,7 @@ def test_the_form_shows_which_level_becomes_which_before_the_start():
     assert "All 4 levels fit together" in words(page)
     assert "32 neurons in 16 groups" in preview(page) and "10 classes stay in their places" in preview(page)
     page = open_form(preset="widths")
-    assert "At 3 of them the networks differ in width" in words(page) and "24 neurons in 16 groups" in preview(page)
+    assert "At 3 of 4 the networks differ in width" in words(page) and "24 neurons in 16 groups" in preview(page)
     page = open_form(preset="widths", method="HF-Linear")
     assert "3 of 4 levels do not fit together" in words(page) and "hungarian pairs exactly two" in preview(page)
     assert not preview(open_form(preset="sharded", method="KD"))  # it knows no levels
