@@ -102,7 +102,7 @@ def expert(view: View) -> None:
     st.toggle(
         "The fused neuron's images for all",
         **LEVELS.control("same_images"),
-        help="Under *What excites them?* On: every row shows the fused neuron's images, with the activity of each member on "
+        help="Under *How is one group made?* On: every row shows the fused neuron's images, with the activity of each member on "
         "them. Off: every neuron has its own images.",
     )
     panels.expert()

@@ -24,7 +24,7 @@ def panel(view: View) -> None:
         required=True,
         format_func=PANELS.__getitem__,
         help=(
-            "Shows which images excite a group's neurons most, how alike the groupings are, or how large the "
+            "Shows how a group became a fused neuron and what excites it, how alike the groupings are, or how large the "
             "groups are. Expert, above, has more. The score whose name is bold above the pictures decides; click "
             "another name to change it."
         ),

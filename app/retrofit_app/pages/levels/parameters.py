@@ -11,7 +11,7 @@ from retrofit_app.address.session import Scope
 LEVELS = Scope("levels")
 #: One at a time: hidden ones are neither sent nor drawn when the level changes.
 PANELS = {
-    "images": "What excites them?",
+    "images": "How is one group made?",
     "scores": "Do the scores group differently?",
     "sizes": "Cluster sizes",
     "cluster": "Follow one cluster",
