@@ -196,7 +196,8 @@ def cached(bias):
 
 
 def grouped_queries(way):
-    """A block of Llama: four heads of queries share two heads of keys and values; rotated queries and keys; gated neurons."""
+    """A block of Llama: four heads of queries share two heads of keys and values; rotated queries and keys; gated neurons; and
+    the logits of the last token, or of each."""
 
     def rotated(h):
         angles = torch.arange(h.shape[2], device=h.device)[:, None] * torch.tensor([1.0, 0.3]).to(h)
@@ -217,7 +218,7 @@ def grouped_queries(way):
         h = h + net.out(mixed.transpose(1, 2).flatten(2))
         n = net.last(h)
         h = h + net.down(F.silu(net.gate(n)) * net.up(n))
-        return net.head(h[:, -1])
+        return net.head(h if "each token" in way else h[:, -1])
 
     return Code(
         code,
@@ -235,8 +236,9 @@ def grouped_queries(way):
     )
 
 
-def language_model(positions):
-    """Tokens and positions that are looked up, a causal mask in a buffer, and the logits of the last token."""
+def language_model(positions, tied=False):
+    """Tokens and positions that are looked up, a causal mask in a buffer, and the logits of the last token; or, as in GPT-2, of
+    each token by a head that is the table of tokens."""
 
     def code(net, x):
         ids = {"buffer": lambda: net.ids[:, : x.shape[1]], "arange": lambda: torch.arange(x.shape[1], device=x.device)}
@@ -245,9 +247,9 @@ def language_model(positions):
         maps = (q @ k.transpose(-2, -1) / math.sqrt(4)).masked_fill(net.mask == 0, -math.inf).softmax(-1)
         h = h + net.out((maps @ v).transpose(1, 2).flatten(2))
         h = h + net.second(F.gelu(net.first(net.last(h))))
-        return net.head(h[:, -1])
+        return net.head(h) if tied else net.head(h[:, -1])
 
-    return Code(
+    net = Code(
         code,
         {"ids": torch.arange(TOKENS)[None], "mask": torch.ones(TOKENS, TOKENS).tril()},
         tokens=nn.Embedding(7, WIDTH),
@@ -260,6 +262,50 @@ def language_model(positions):
         second=nn.Linear(12, WIDTH),
         head=nn.Linear(WIDTH, 7, bias=False),
     )
+    if tied:
+        net.head.weight = net.tokens.weight
+    return net
+
+
+def translator(tied):
+    """A block of T5's encoder and one of its decoder, which look tokens up in one table, and its head, which is that table
+    or not; the positions of the decoder are its own, as in BART."""
+
+    def attended(net, name, h, read, mask=None):
+        q, k, v = (
+            net.get_submodule(f"{name}_{part}")(x).unflatten(2, (2, 4)).transpose(1, 2)
+            for part, x in zip("qkv", (h, read, read), strict=True)
+        )
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return net.get_submodule(f"{name}_out")(mixed.transpose(1, 2).flatten(2))
+
+    def code(net, x):
+        h = net.source(x)
+        n = net.norm(h)
+        h = h + attended(net, "inner", n, n)
+        h = net.between(h + net.second(net.first(h).relu()))
+        y = net.target(x) + net.positions(torch.arange(x.shape[1], device=x.device))
+        n = net.last(y)
+        y = y + attended(net, "own", n, n, net.mask)
+        y = y + attended(net, "cross", y, h)
+        return net.head(y * WIDTH**-0.5 if tied else y)
+
+    names = [f"{name}_{part}" for name in ("inner", "own", "cross") for part in ("q", "k", "v", "out")]
+    net = Code(
+        code,
+        {"mask": torch.ones(TOKENS, TOKENS).tril().bool()},
+        source=nn.Embedding(7, WIDTH),
+        target=nn.Embedding(7, WIDTH),
+        positions=nn.Embedding(TOKENS, WIDTH),
+        **{name: nn.Linear(WIDTH, WIDTH, bias=False) for name in names},
+        **{name: nn.RMSNorm(WIDTH) for name in ("norm", "between", "last")},
+        first=nn.Linear(WIDTH, 12, bias=False),
+        second=nn.Linear(12, WIDTH, bias=False),
+        head=nn.Linear(WIDTH, 7, bias=False),
+    )
+    for layer in (net.target, net.head)[: 1 + tied]:
+        layer.weight = net.source.weight
+    return net
 
 
 def windows(mlp):
@@ -308,6 +354,38 @@ def windows(mlp):
         head=nn.Linear(WIDTH, CLASSES),
         **tables,
     )
+
+
+@torch.fx.wrap
+def in_windows(h, weight, bias, table):
+    """Shifted windows as torchvision's Swin has them: a mask that is written, a bias whose keys are set to zero in place."""
+    B, H, W, C = h.shape
+    bias = bias.clone()
+    bias[C : 2 * C].zero_()
+    y = h.roll((-1, -1), (1, 2)).view(B, H // 2, 2, W // 2, 2, C).transpose(2, 3).reshape(-1, 4, C)
+    q, k, v = F.linear(y, weight, bias).reshape(-1, 4, 3, 2, C // 2).permute(2, 0, 3, 1, 4)
+    mask = h.new_zeros(H, W)
+    mask[-1], mask[:-1, -1] = 2, 1
+    mask = mask.view(H // 2, 2, W // 2, 2).transpose(1, 2).reshape(-1, 4)
+    apart = (mask[:, None] != mask[:, :, None]) * -100.0
+    logits = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) + table).view(B, -1, 2, 4, 4)
+    y = (logits + apart[:, None]).view(-1, 2, 4, 4).softmax(-1) @ v
+    y = y.transpose(1, 2).reshape(B, H // 2, W // 2, 2, 2, C).transpose(2, 3).reshape(B, H, W, C)
+    return y.roll((1, 1), (1, 2))
+
+
+def by_function_of_windows():
+    """An attention in a function that torch.fx is told to record as one operation."""
+
+    def code(net, x):
+        h = net.stem(x).permute(0, 2, 3, 1)
+        h = h + net.out(in_windows(h, net.qkv.weight, net.qkv.bias, net.table[net.index].permute(2, 0, 1)))
+        return net.head((h + net.up(net.down(h).relu())).mean((1, 2)))
+
+    layers = {"qkv": nn.Linear(WIDTH, 3 * WIDTH), "out": nn.Linear(WIDTH, WIDTH), "head": nn.Linear(WIDTH, CLASSES)}
+    layers |= {"down": nn.Linear(WIDTH, 10), "up": nn.Linear(10, WIDTH), "table": nn.Parameter(torch.randn(7, 2))}
+    index = torch.arange(4)[:, None] - torch.arange(4) + 3
+    return Code(code, {"index": index}, stem=nn.Conv2d(3, WIDTH, 2, stride=2), **layers)
 
 
 def prelu(count):
@@ -402,6 +480,18 @@ def subtracted(net, h):
     return o
 
 
+def in_part(net, h):
+    out = net.a(h)
+    out[:, :2].mul_(0.3)
+    out[:, 2:][:, 1] += h[:, 3]
+    return out + h
+
+
+def in_part_plain(net, h):
+    out = net.a(h)
+    return torch.cat([0.3 * out[:, :2], out[:, 2:3], out[:, 3:4] + h[:, 3:4], out[:, 4:]], 1) + h
+
+
 def thrown_away(net, x):
     h = net.stem(x)
     net.relu(h)
@@ -483,6 +573,7 @@ SPELLED = {
         joined(lambda n, h: torch.stack([h, n.a(h), n.b(h)], 1).mean(1)),
         joined(lambda n, h: (h + n.a(h) + n.b(h)) / 3),
     ),
+    "parts": (joined(in_part), joined(in_part_plain)),
     "isub": (joined(subtracted), joined(lambda n, h: n.a(h) - h)),
     "add_": (in_place(lambda o, h: o.add_(h, alpha=0.3)), joined(lambda n, h: n.a(h) + h * 0.3)),
     "relu_": (in_place(lambda o, h: F.relu_(o)), joined(lambda n, h: n.a(h).relu())),
@@ -1116,12 +1207,17 @@ FAMILIES = {
     "grouped queries, by torch": (lambda: grouped_queries("torch"), None),
     "grouped queries, by torch, not rotated": (lambda: grouped_queries("torch, plain"), None),
     "grouped queries, repeated keys, not rotated": (lambda: grouped_queries("repeated, plain"), None),
+    "grouped queries, logits of each token": (lambda: grouped_queries("repeated, each token"), None),
     "MultiheadAttention with a mask": (masked, SEQUENCES),
     "MultiheadAttention with a mask, weights not needed": (lambda: masked(need_weights=False), SEQUENCES),
     "language model, position ids in a buffer": (lambda: language_model("buffer"), None),
     "language model, position ids counted": (lambda: language_model("arange"), None),
+    "language model, logits of each token by the table": (lambda: language_model("arange", tied=True), None),
+    "encoder and decoder with one table": (lambda: translator(tied=False), None),
+    "encoder, decoder and head with one table": (lambda: translator(tied=True), None),
     "shifted windows, a table of biases": (lambda: windows(mlp=False), IMAGES),
     "shifted windows, cosines, biases by a network and by two of three parts": (lambda: windows(mlp=True), IMAGES),
+    "shifted windows in a function": (by_function_of_windows, IMAGES),
     "PReLU, one slope": (lambda: prelu(0), IMAGES),
     "PReLU, a slope for each neuron": (lambda: prelu(1), IMAGES),
     "BatchNorm before the head": (normed_head, IMAGES),

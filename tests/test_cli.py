@@ -242,7 +242,7 @@ def test_an_interruption_while_the_library_is_imported_is_quiet(tmp_path):
     assert done.returncode == 130 and done.stderr.decode() == "Interrupted. No incomplete files were left behind.\n"
 
 
-@each_case("name", ["", "train", "finetune", "fuse", "evaluate", "levels", "app", "learn"])
+@each_case("name", ["", "train", "finetune", "fuse", "evaluate", "levels", "app", "export", "learn"])
 def test_help_teaches(name, capsys):
     assert main([word for word in (name, "--help") if word]) == 0
     shown = capsys.readouterr().out

@@ -122,6 +122,25 @@ def test_a_hook_that_keeps_what_the_network_reads_is_followed():
     assert_same_function(fused, expected, X, 1e-5)
 
 
+def test_hooks_that_collect_outside_what_the_network_reads_are_followed():
+    """As transformers collects hidden states."""
+    collected = []
+
+    class Collecting(Net):
+        def __init__(self):
+            super().__init__()
+            self.up.register_forward_hook(lambda module, args, output: collected.append(output))
+
+        def forward(self, x):
+            collected.clear()
+            self.up(x)
+            return self.head(self.block(collected[-1]).relu())
+
+    parents, plain = pair(Collecting), pair()
+    fused, expected = (METHODS["KF-Linear"](each, (X, Y)).model for each in (parents, plain))
+    assert_same_function(fused, expected, X, 1e-5)
+
+
 def test_levels_and_neurons_refuse_them_too():
     model = pair()[0]
     model.up.register_forward_pre_hook(twice)

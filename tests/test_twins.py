@@ -94,6 +94,10 @@ REFUSING = {
     **dict.fromkeys(RAW, CLOSED),
     **dict.fromkeys(TIED, (*RETROFITTING, "PLeaS")),
     "tied head": ("PLeaS",),
+    **dict.fromkeys(
+        ["language model, logits of each token by the table", "encoder, decoder and head with one table"],
+        ("HF-Gradient", "KF-Gradient", "PLeaS"),
+    ),
     # a map for the sum with a buffer, which no layer makes
     **dict.fromkeys(["positions", "positions, in a block"], ("Transformer-OTFusion", "Transformer-OTFusion-Weights")),
 }

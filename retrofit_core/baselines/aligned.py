@@ -1,7 +1,7 @@
 """Shared parts of methods that align neurons and then average weights: options, plans, scores, averages, reports."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -17,6 +17,7 @@ from ..fusion.importance.parents import check_parents_data
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
 from ..networks.code import check_same_code, parent_names
+from ..networks.levels import code_of
 from ..networks.levels.folds import folded
 from ..networks.levels.tracing import trace
 from ..networks.norm_statistics import has_statistics, reset_statistics
@@ -270,8 +271,8 @@ def plan_alignment(task: Task, value: Averager, *, fold_norms: bool = False) -> 
     parents = [without_norms(parent, example, leaves) for parent in parents] if fold_norms else parents
     monitor.check()
     monitor.emit("phase", name="groups")
-    groups = [_groups(parent, example[:1], leaves, f"parent {k}") for k, parent in enumerate(parents)]
-    targets = _groups(fused, example[:1], leaves, "the target")
+    named = {**dict(zip(parent_names(len(parents)), parents, strict=True)), "the target": fused}
+    *groups, targets = groups_of(named, lambda network: _watchable(network, example[:1], leaves))
     for k, (parent, of_network) in enumerate(zip(parents, groups, strict=True)):
         matching(of_network, targets, f"parent {k}")
         _check_tied(of_network, targets, f"parent {k}")
@@ -355,15 +356,28 @@ def check_pair(task: Task, method: str, *others: str) -> None:
         )
 
 
-def _groups(model: nn.Module, example: Tensor, leaves: Sequence[str], name: str) -> list[Group]:
-    try:
-        groups = neuron_groups(model, example, leaves=leaves)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+def groups_of(networks: Mapping[str, nn.Module], find: Callable[[nn.Module], list[Group]]) -> list[list[Group]]:
+    """The neuron groups of each network; those that run the same code have the same.
+
+    Args:
+        networks: by names for messages.
+    """
+    found, codes = dict[Hashable, list[Group]](), list[Hashable]()
+    for name, network in networks.items():
+        codes.append(code := code_of(network) or name)
+        try:
+            found[code] = found[code] if code in found else find(network)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+    return [found[code] for code in codes]
+
+
+def _watchable(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> list[Group]:
+    groups = neuron_groups(model, example, leaves=leaves)
     for group in groups:
         if not group.points:
             raise ValueError(
-                f"{name}: no module computes the neurons of {group.name!r}, so they cannot be recorded. Compute them "
+                f"no module computes the neurons of {group.name!r}, so they cannot be recorded. Compute them "
                 "with a module such as nn.Linear, or use KF-Gradient, which aligns whole blocks by their outputs."
             )
     return groups

@@ -16,7 +16,7 @@ from ..fusion.importance import (
     importance_scores,
     scores_inside,
 )
-from ..networks.levels import Level, partition
+from ..networks.levels import Level, partition, trace
 from ..networks.symmetry import Group, Watched
 from ..system.monitor import Monitor
 from ..system.refusals import Refusal
@@ -51,7 +51,7 @@ def group_scores(
         return importance_scores(levels, x, y, importance, monitor=monitor)
     y = check_labels(y, importance)
     assert y is not None
-    watched = Watched(model, groups, x[:1], leaves=leaves)
+    watched = Watched(trace(model.eval(), leaves, x[:1]), groups)
     points = [(group, point) for group in groups for point in group.points]
 
     def run(inputs: Tensor, *, with_gradients: bool) -> list[Tensor]:

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from ..fusion.results import FusionResult
 from ..fusion.task import Task
+from ..networks.code import parent_names
 from ..networks.symmetry import Group, Junction, Sums, group_sums, groups_apart, tensors
 from ..system.extras import require
 from ..system.settings import COUNT, setting
-from .aligned import AlignmentPlan, Averager, Pairs, lines_of, plan_alignment
+from .aligned import AlignmentPlan, Averager, Pairs, groups_of, lines_of, plan_alignment
 from .otfusion import Mode, Solver, align_by_transport, anchor_of, weight_gram, why_no_strength
 
 Residual = Literal["mean", "only_resid", "no_resid"]
@@ -115,10 +116,13 @@ class TransformerOTFusion(Averager):
                 "a parent's widths, or OTFusion."
             )
         example = joined.inputs[:1].to(task.device)
-        *groups, targets = [
-            groups_apart(network, example, joint_qk=self.joint_qk, leaves=self.leaves)
-            for network in (*joined.parents, joined.fused)
-        ]
+        named = {
+            **dict(zip(parent_names(len(joined.parents)), joined.parents, strict=True)),
+            "the target": joined.fused,
+        }
+        *groups, targets = groups_of(
+            named, lambda network: groups_apart(network, example, joint_qk=self.joint_qk, leaves=self.leaves)
+        )
         return ApartPlan(**{**vars(joined), "groups": groups, "targets": targets}, joined=joined)
 
     @torch.no_grad()

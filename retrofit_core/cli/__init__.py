@@ -1,7 +1,7 @@
 """The command line.
 
 Commands: data | train | finetune | methods | fuse | analyse | compare | landscape | reproduce | report | evaluate | levels |
-app | learn | docs.
+app | export | learn | docs.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from . import comparing  # noqa: F401  # isort: skip
 from . import landscape  # noqa: F401  # isort: skip
 from . import experiments  # noqa: F401  # isort: skip
 from . import commands  # noqa: F401  # isort: skip
+from . import exporting  # noqa: F401  # isort: skip
 from . import learn  # noqa: F401  # isort: skip
 from . import documentation  # noqa: F401  # isort: skip
 from .application import app

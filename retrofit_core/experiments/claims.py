@@ -206,11 +206,17 @@ def _pairs(rows: Iterable[str]) -> list[tuple[tuple[str, list[str]], tuple[str, 
 
 
 def _best(rows: list[str], measured: ResultsByRow) -> str | None:
-    """The measured row with the highest mean accuracy; for several sets of parents, the best parent of each."""
+    """The measured row with the highest mean accuracy on the sets of parents that all of them have; of parents, the best of each
+    set, if there are several sets."""
     if BEST_PARENT in measured and rows[0].startswith(PARENT):
         return BEST_PARENT
     known = [row for row in scored(tuple(rows)) if measured.get(row)]
-    means = {row: float(np.mean([each.metrics["accuracy"] for each in measured[row].values()])) for row in known}
+    sets = [{parents for parents, _ in measured[row]} for row in known]
+    common = set.intersection(*sets) or set.union(*sets) if sets else set()
+    means = {
+        row: np.mean([each.metrics["accuracy"] for (parents, _), each in measured[row].items() if parents in common])
+        for row in known
+    }
     return max(means, key=means.__getitem__, default=None)
 
 

@@ -2,7 +2,8 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,8 @@ class Line:
     state: str
     by_parents: tuple[tuple[float, ...], ...] = ()
     """Our measured numbers, (sets of parents, fusion seeds)"""
+    parents: tuple[int, ...] = ()
+    """Which sets of parents these are"""
     note: str = ""
     """Why it was refused, or the row that the number belongs to"""
     command: str = ""
@@ -140,7 +143,7 @@ def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None, r
     for known in cells:
         if known.number is not None:
             by_parents.setdefault(known.cell.parents, []).append(known.number)
-    values = tuple(map(tuple, by_parents.values()))
+    values, parents = tuple(map(tuple, by_parents.values())), tuple(by_parents)
     refusal = next((known.refusal for known in cells if known.refusal), None)
     meant = [known for known in cells if known.cell.seed < setting.seeds and not known.cell.parents]
     missing = [known for known in meant if known.number is None and not known.refusal]
@@ -153,7 +156,7 @@ def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None, r
     )
     is_accuracy = setting.column.metric == ACCURACY
     return Line(
-        *(chosen.row, paper, state, values, note, command),
+        *(chosen.row, paper, state, values, parents, note, command),
         images=images if is_accuracy else 0,
         substitute=setting.substitute,
     )
@@ -203,10 +206,28 @@ def _line_without_cell(setting: Setting, name: str, paper: Value | None) -> Line
     return Line(name, None, NOT_APPLICABLE)
 
 
+def comparable(lines: Iterable[Line]) -> list[Line]:
+    """The lines at the column's scale with the paper's number and ours, of those sets of parents that most of them have.
+
+    Parents differ by more than methods, so a method that was measured on easy parents alone would seem better than it is. Lines
+    that lack one of these sets are left out.
+    """
+    measured = [line for line in lines if line.paper is not None and line.by_parents and not line.badge]
+    counts = Counter(index for line in measured for index in line.parents)
+    common = tuple(index for index in sorted(counts) if counts[index] == max(counts.values()))
+    known = [(line, dict(zip(line.parents, line.by_parents, strict=True))) for line in measured]
+    return [
+        replace(line, by_parents=tuple(of_parents[index] for index in common), parents=common)
+        for line, of_parents in known
+        if of_parents.keys() >= set(common)
+    ]
+
+
 def ranked(lines: Sequence[Line], only: Sequence[str] = ()) -> Order | None:
-    """Agreement between the paper's order of lines and ours at one scale; `only` as in `rank_correlation`."""
-    printed = {line.row: line.paper.mean for line in lines if line.paper is not None}
-    return rank_correlation(printed, {line.row: line.mean for line in lines if line.mean is not None}, only)
+    """Agreement between the paper's order of comparable lines and ours; `only` as in `rank_correlation`."""
+    both = [(line.row, line.paper, line.mean) for line in comparable(lines)]
+    printed = {row: paper.mean for row, paper, _ in both if paper is not None}
+    return rank_correlation(printed, {row: ours for row, _, ours in both if ours is not None}, only)
 
 
 def measured_rows(setting: Setting) -> dict[str, dict[Run, Result]]:

@@ -39,9 +39,9 @@ READING = (
     "another data set than the paper's does not count as its numbers and claims; it has a part of its own.",
     "Parents of the same kind are listed by accuracy, as in the paper.",
     "Rank correlation: Spearman's, between the order of methods in the paper and here, with a 95 % interval "
-    "(bootstrap over methods) if there are at least eight; none at `smoke`, which says nothing about accuracy. Over all "
-    "methods, it mainly separates families of "
-    "methods; the paper's own methods are the harder test.",
+    "(bootstrap over methods) if there are at least eight; none at `smoke`, which says nothing about accuracy. Of several sets "
+    "of parents, those count that most rows have. Over all methods, it mainly separates families of methods; the paper's own "
+    "methods are the harder test.",
     "Sign: of the difference between two rows, each with its best importance score unless one is named. It is "
     "undecided if the 95 % interval contains 0, and at `smoke`. The interval covers test images (bootstrap, paired unless marked "
     "otherwise) and, if there are several fusion seeds, also those (Student's t). With one seed it does not cover "

@@ -34,7 +34,7 @@ from ..system.registry import find
 from .bundles import Bundle, merged, results_in
 from .cells import Table
 from .claims import OURS, Claim, Gap, Order, claims, gap
-from .lines import ACCURACY, Line, lines_of, measured_rows, printed_values, ranked
+from .lines import ACCURACY, Line, comparable, lines_of, measured_rows, printed_values, ranked
 from .progress import notebook_bar
 from .results import Result, all_results, machine_words
 from .rows import BEST, PARENT, scored
@@ -93,6 +93,11 @@ class ReproducedColumn:
     def table(self) -> str:
         """Its table's name."""
         return self.setting.table.name
+
+    @property
+    def comparable(self) -> list[Line]:
+        """The lines that have a place in an order of methods, see `comparable` in `lines`."""
+        return comparable(self.all_lines)
 
     @property
     def metric(self) -> str:
@@ -519,14 +524,13 @@ def _joined(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
             key = claim.left, claim.right
             if key not in claimed or claimed[key].ours is None:
                 claimed[key] = dataclasses.replace(claim, badge=badge(each) if claim.ours is not None else "")
-    alike = [line for line in badged if not line.badge]
     has_order = main.ranked is not None
     return dataclasses.replace(
         main,
         all_lines=tuple(badged),
         claims=tuple(claimed.values()),
-        ranked=ranked(alike) if has_order else None,
-        ranked_own=ranked(alike, OURS) if has_order else None,
+        ranked=ranked(badged) if has_order else None,
+        ranked_own=ranked(badged, OURS) if has_order else None,
         scales=scales,
     )
 

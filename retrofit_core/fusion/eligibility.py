@@ -130,10 +130,10 @@ def check_weights(model: nn.Module, network: str) -> None:
     _refuse_quantised(model, network)
     weights = dict(model.named_parameters())
     for name, tensor in model.state_dict().items():
-        if not isinstance(tensor, Tensor) or not tensor.dtype.is_floating_point:
+        if not isinstance(tensor, Tensor) or not tensor.dtype.is_floating_point or tensor.isfinite().all():
             continue
-        masked = name not in weights and not tensor.isnan().any()  # -inf in a buffer is an attention mask
-        if not (tensor.isfinite() | (masked & (tensor == -torch.inf))).all():
+        masked = tensor == -torch.inf  # in a buffer: an attention mask
+        if name in weights or not (tensor.isfinite() | masked).all():
             raise ValueError(f"{network} has NaN or infinity in {name!r}. Load an earlier checkpoint of it.")
     if not weights:
         raise ValueError(f"{network} has no parameters, so there is nothing to fuse.")

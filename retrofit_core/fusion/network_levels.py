@@ -1,7 +1,7 @@
 """Corresponding levels of parents and fused network: cut, aligned and checked."""
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
@@ -16,13 +16,16 @@ from ..networks.levels import (
     Space,
     Trace,
     Written,
+    check_composition,
+    classifier,
+    code_of,
     cut_trace,
     is_branched,
+    levels_of_twin,
     merged,
-    trace_classifier,
+    trace,
 )
 from ..networks.spaces import numbered, stream, with_spaces
-from ..networks.symmetry import NeuronTrace
 from ..system.device import on_device
 from ..system.refusals import Refusal
 from .grouping import Grouper, Grouping, SameIndex
@@ -56,20 +59,53 @@ def cut_into_levels(
     model = copy.deepcopy(target if target is not None else models[0]).to(device)
     networks = {f"parent {index}": on_device(parent, device) for index, parent in enumerate(models)}
     networks["the target"] = model
-    traces, cut = list[Trace](), list[list[Level]]()
-    for name, network in networks.items():
-        with _naming(name):
-            traces.append(trace_classifier(network, example.to(next(network.parameters()).dtype), leaves))
-            cut.append(cut_trace(traces[-1], boundaries))
-    known: dict[object, NeuronTrace] = {}  # networks of one architecture have the same neurons
-    *parents, fused = [
-        with_spaces(trace, levels, name, inside=boundaries == "layers", known=known)
-        for name, trace, levels in zip(networks, traces, _aligned(cut), strict=True)
-    ]
+    *parents, fused = _cut(networks, example, boundaries, leaves)
     _check_shapes(parents, fused)
     _check_folds(fused)
     *parents, fused = _blocks_joined([*parents, fused])
     return Levels(parents, fused, model)
+
+
+def _cut(
+    networks: Mapping[str, nn.Module],
+    example: Tensor,
+    boundaries: str | int | Sequence[str],
+    leaves: Sequence[str],
+    *,
+    once: bool = True,
+) -> list[list[Level]]:
+    """The aligned levels of each network, with spaces.
+
+    Args:
+        networks: by names for messages.
+        once: cut networks that run the same code only once.
+    """
+    models, traces, cut = dict[str, nn.Module](), dict[Hashable, Trace](), dict[Hashable, list[Level]]()
+    codes = dict[str, Hashable]()
+    for name, network in networks.items():
+        with _naming(name):
+            x = example.to(next(network.parameters()).dtype)
+            models[name] = classifier(network, x)
+            codes[name] = code = (code_of(models[name]) if once else None) or name
+            if code not in traces:
+                traces[code] = trace(models[name], leaves, x, whole=True)
+                cut[code] = cut_trace(traces[code], boundaries)
+    aligned = dict(zip(cut, _aligned(list(cut.values())), strict=True))
+    levels = dict[Hashable, list[Level]]()
+    for name, code in codes.items():
+        if code not in levels:
+            levels[code] = with_spaces(traces[code], aligned[code], name, inside=boundaries == "layers")
+    found = []
+    for name, code in codes.items():
+        model, own = models[name], levels[code]
+        if model is not traces[code].model:
+            own = levels_of_twin(own, traces[code].model, model)
+            try:
+                check_composition(model, own, traces[code].example)
+            except ValueError:  # it computes something else, though its attributes do not show it
+                return _cut(networks, example, boundaries, leaves, once=False)
+        found.append(own)
+    return found
 
 
 def check_groupings(levels: Levels, grouping: Grouper | Callable[..., Grouping]) -> None:

@@ -1,4 +1,4 @@
-"""Forward hooks of a network: which change what it computes, which write into the network, and which only look."""
+"""Forward hooks of a network: which change what it computes, which leave something that it reads, and which only look."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,8 +25,9 @@ class Hook:
     name: str
     changes: bool = False
     """Whether it returned or modified what the module reads or returns"""
-    writes: bool = False
-    """Whether it assigned something within the network, such as a weight that it computes"""
+    read: bool = False
+    """Whether the network's code may read what it leaves: it assigned something within the network, such as a weight that it
+    computes, or the network does not run without it, as where it collects outputs in a list"""
 
 
 @torch.no_grad()
@@ -36,30 +37,40 @@ def hooks_of(model: nn.Module, example: Tensor) -> list[Hook]:
     Args:
         example: (B, ...) input; a network that does not run on it has hooks that only look.
     """
-    if not any(getattr(module, table) for _, module in _modules(model) for table in (BEFORE, AFTER)):
+    if not any(getattr(module, table) for _, module in modules_of(model) for table in (BEFORE, AFTER)):
         return []
     watched = sharing_parameters(model)
     hooks = []
-    for path, module in list(_modules(watched)):
+    for path, module in list(modules_of(watched)):
         for table in (BEFORE, AFTER):
             for number, function in vars(module)[table].items():
                 hook = Hook((path, table, number), _name(function))
                 hooks.append(hook)
                 vars(module)[table][number] = _watching(hook, function, watched)
+    if _runs(watched, example) and not all(hook.read for hook in hooks):
+        alone = sharing_parameters(model)
+        remove_looking_hooks(alone, hooks)
+        if not _runs(alone, example):
+            for hook in hooks:
+                hook.read = True
+    return hooks
+
+
+def _runs(model: nn.Module, example: Tensor) -> bool:
     try:
-        watched(example.clone())
+        model(example.clone())
     except torch.OutOfMemoryError:
         raise
     except Exception:  # whatever the network's code raises; who runs it next reports it
-        pass
-    return hooks
+        return False
+    return True
 
 
 def hook_names(model: nn.Module) -> dict[str, list[str]]:
     """The names of each module's forward hooks, for the modules that have some."""
     names = {
         path: [_name(hook) for table in (BEFORE, AFTER) for hook in vars(m)[table].values()]
-        for path, m in _modules(model)
+        for path, m in modules_of(model)
     }
     return {path: found for path, found in names.items() if found}
 
@@ -83,9 +94,9 @@ def refuse_changing_hooks(model: nn.Module, hooks: list[Hook]) -> None:
 
 
 def remove_looking_hooks(model: nn.Module, hooks: list[Hook]) -> None:
-    """Remove from a copy of a network all hooks but those that write into it, which its code may read."""
-    needed = {hook.place for hook in hooks if hook.writes}
-    for path, module in _modules(model):
+    """Remove from a copy of a network all hooks but those whose traces its code may read."""
+    needed = {hook.place for hook in hooks if hook.read}
+    for path, module in modules_of(model):
         for table in (BEFORE, AFTER):
             for number in list(vars(module)[table]):
                 if (path, table, number) not in needed:
@@ -94,7 +105,7 @@ def remove_looking_hooks(model: nn.Module, hooks: list[Hook]) -> None:
             vars(module)[table].clear()
 
 
-def _modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+def modules_of(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """All modules with their paths; of our wrappers also the network inside, under the path of the wrapper."""
     yield from model.named_modules()
     while isinstance(model, Wrapper):
@@ -119,7 +130,7 @@ def _watching(hook: Hook, function: Callable[..., Any], model: nn.Module) -> Cal
         same = len(after) == len(before) and all(map(lambda one, other: one is other, after, before))
         unchanged = [_version(leaf) for leaf in tree_leaves(seen)] == versions
         hook.changes |= not (same and unchanged)
-        hook.writes |= _held(model) != held
+        hook.read |= _held(model) != held
         return result
 
     return watching
@@ -132,4 +143,4 @@ def _version(leaf: Any) -> tuple[int, int]:
 
 def _held(model: nn.Module) -> list[Any]:
     """What the modules of a network hold in attributes, lists and dicts."""
-    return [_version(leaf) for _, module in _modules(model) for leaf in tree_leaves(vars(module))]
+    return [_version(leaf) for _, module in modules_of(model) for leaf in tree_leaves(vars(module))]

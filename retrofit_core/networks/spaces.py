@@ -30,7 +30,6 @@ def with_spaces(
     network: str,
     *,
     inside: bool = True,
-    known: dict[object, NeuronTrace] | None = None,
 ) -> list[Level]:
     """Annotate levels with the spaces that they write and the tensors that they carry. If levels inside blocks are not all
     affine, each gets a space of its own.
@@ -39,7 +38,6 @@ def with_spaces(
         trace: the levels were cut from it.
         network: its name, for messages.
         inside: whether levels end after every layer (boundaries="layers").
-        known: neurons of other networks, see `NeuronTrace.of`.
     Raises:
         ValueError: the network's neurons cannot be followed, or those of a level cannot be grouped.
     """
@@ -50,7 +48,7 @@ def with_spaces(
         return _apart(levels)
     parts: dict[int, Parts] = {}
     try:
-        traced = NeuronTrace.of(trace, {} if known is None else known)
+        traced = NeuronTrace(trace)
         seen = [_places(traced, level, trace.model) for level in levels]
         if closed and any(level.form.parts and not level.form.channelwise for level in levels):
             classes = {number for number, group in enumerate(traced.groups) if group.fixed}

@@ -121,6 +121,16 @@ def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, served
     assert Path(download.value.path()).read_text().startswith("level,")
 
 
+def test_a_toast_leaves_the_page_its_styles(open_page):
+    page = open_page("/?view=new&preset=sharded")
+    field = page.get_by_role("spinbutton", name="Number of networks")
+    field.fill("99")
+    field.press("Enter")
+    page.get_by_test_id("stToast").wait_for()
+    styled = "[...document.querySelectorAll('style')].some(one => one.textContent.includes('.retrofit-tiles'))"
+    assert page.evaluate(styled)
+
+
 @pytest.mark.long
 def test_cancel_keeps_what_is_finished_and_the_run_goes_on_from_there(open_page, served_runs):
     page = open_page()

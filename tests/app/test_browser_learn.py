@@ -10,12 +10,39 @@ def test_the_explanation_runs_within_the_workbench(open_page, scheme, width):
     said = []
     page = open_page("/learn?at=step%3D2", width=width, scheme=scheme)
     page.on("pageerror", lambda error: said.append(str(error)))
-    frame = page.frame_locator("iframe[srcdoc]")
-    frame.locator("html[data-theme]").wait_for()
-    root = frame.locator("html")
-    assert root.get_attribute("data-theme") == scheme
-    assert root.get_attribute("data-state") == "step=2"
-    frame.locator("main h1, main h2, h1").first.wait_for()
-    assert page.frame_locator("iframe").get_by_role("heading", level=1).is_visible()
+    frame = page.frame_locator("iframe")
+    frame.get_by_text("2 of 9").wait_for()
+    assert frame.locator("html").get_attribute("data-theme") == scheme
+    assert frame.get_by_role("heading", level=1).is_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     assert not said
+
+
+def test_the_address_keys_and_the_window_are_the_explanations(open_page):
+    """Steps are steps of Back, a reload and a copied link bring back what was shown, and a lecture fills the window."""
+    page = open_page("/learn")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    frame = page.frame_locator("iframe")
+    place = frame.locator("#place")
+    place.get_by_text("1 of 9").wait_for()
+    page.mouse.click(60, 850)  # beside the frame
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**/learn?at=step%3D2")
+    page.keyboard.press("j")
+    page.wait_for_url("**/learn?at=step%3D3")
+    frame.get_by_role("radio", name="second layer").check()
+    page.wait_for_url("**/learn?at=step%3D3%26level%3D2")
+    page.reload()
+    place.get_by_text("3 of 9").wait_for()
+    assert frame.get_by_role("radio", name="second layer").is_checked()
+    page.go_back()
+    page.go_back()
+    place.get_by_text("2 of 9").wait_for()
+    page.keyboard.press("l")
+    page.wait_for_url("**lecture**")
+    box = page.locator("iframe").bounding_box()
+    assert (box["x"], box["width"], box["height"]) == (0, 1280, 900)
+    page.keyboard.press("Escape")
+    frame.get_by_role("link", name="9").click()
+    frame.get_by_role("button", name="Copy link").click()
+    assert page.evaluate("navigator.clipboard.readText()") == f"{page.base}/learn?at=step%3D9"

@@ -72,7 +72,9 @@ def test_the_default_is_a_pair_of_one_set_of_parents():
     entries = [shipped(name) for name in runs.bundle_facts()["runs"]]
     assert compared.default(entries, entries[1]) == ("hf-linear", "kf-linear")
     lone = replace(entries[0], folder=entries[0].folder.with_name("lone"), inputs={})
-    assert compared.default([*entries, lone], lone) == ("hf-linear", "kf-linear")
+    assert compared.default([*entries, lone], lone) == ("lone",), "the open run, beside its own parents"
+    going = replace(lone, status={**lone.status, "state": "running"})
+    assert compared.default([*entries, going], going) == ("hf-linear", "kf-linear")
     assert compared.default([lone], lone) == ("lone",)
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,7 +17,9 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
 from retrofit_app import bundle, figures, runs, widgets
+from retrofit_app.figures.planned import planned_words
 from retrofit_app.models import accuracies
+from retrofit_app.models.checkpoints import form_words
 from retrofit_app.pages.fuse import configs, parameters, presets
 from retrofit_app.pages.fuse.plan import Plan
 from retrofit_core import load_model, save_model
@@ -74,7 +77,8 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     networks = shipped.metrics["networks"]
     assert all(figures.percent(measured["accuracy"]) in tiles(page) for measured in networks.values())
     assert "Groups bring +55.2 points" in words(page) and "Level 1 (" in words(page)
-    assert [download.label for download in page.get("download_button")] == ["Fused network", "Levels", "Run record"]
+    labels = ["Page to send", "Fused network", "Levels", "Run record"]
+    assert [download.label for download in page.get("download_button")] == labels
 
 
 def test_form_offers_every_method_and_importance():
@@ -176,8 +180,19 @@ def test_presets_can_be_started_and_show_who_gets_what(preset):
     strip = next(html.proto.body for html in page.get("html") if "retrofit-split" in html.proto.body)
     rows = strip.count("class='name'")
     assert rows == {"four": 4, "compress": 1}.get(preset, 2)
-    estimated = any("takes **about" in element.value and "of memory" in element.value for element in page.markdown)
+    estimated = any("**about" in element.value and "of memory" in element.value for element in page.markdown)
     assert estimated or button(page, "start").label == "Open that run"  # the shipped pair has been fused
+
+
+def test_the_form_says_only_what_its_picks_do():
+    page = open_form(preset="shipped", networks="train", method="Auto")
+    assert "Nothing is trained" not in words(page) and "Training and Auto take **about" in words(page)
+
+    def fit(count: int) -> str:
+        return planned_words([SimpleNamespace(mismatch="", parents=[SimpleNamespace(width=3)])] * count, False)
+
+    assert [fit(1), fit(2)] == ["The only level fits together.", "Both levels fit together."]
+    assert "under *Architecture*" in form_words("x.safetensors does not say its architecture: name it with --arch NAME")
 
 
 def test_a_pick_goes_into_the_address_and_the_preview_follows():
@@ -192,6 +207,7 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
     page.number_input(key="fuse-parents").set_value(5).run()
     assert page.query_params["parents"] == "5" and strip().count("class='name'") == 5
     assert page.query_params["preset"] == "sharded"
+    assert "Train two small networks" not in words(page), "the preset's sentence is about other networks"
     page.number_input(key="fuse-split_seed").set_value(0).run()
     assert "split-seed" not in page.query_params  # as in the preset
 

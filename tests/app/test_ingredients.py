@@ -9,8 +9,8 @@ import pytest
 
 from retrofit_app import bundle, figures, runs
 from retrofit_app.figures.waterfall import waterfall
-from retrofit_app.pages.fuse.ingredients import finding, steps_of, table
 from retrofit_app.runs import ingredients
+from retrofit_app.runs.ingredients import finding, steps_of, table
 from retrofit_core.runs import store
 from retrofit_core.runs.comparison import configurations
 from retrofit_core.runs.store import COMPARISON

@@ -17,6 +17,7 @@ from retrofit_app.figures.marks import ALONE, OTHER
 from retrofit_app.models import activity
 from retrofit_app.pages.learn import page as learn
 from retrofit_app.pages.levels.reading import LEARNED
+from retrofit_app.runs import levels
 from retrofit_app.widgets import pictures, readings
 from retrofit_core.runs.record import checksums
 from retrofit_core.runs.store import worker_of
@@ -59,13 +60,11 @@ def test_the_images_behind_an_accuracy_are_told_where_it_stands(record):
     entry, page = runs.read_entry(record), open_page(run="analysed")
     page.button(key="how-to-read").click().run()
     overview = readings.overview(entry)
-    assert readings.accuracy_words(entry, overview) in words(page)
-    assert "on all 359 test images." in readings.accuracy_words(
-        entry, replace(overview, course=course([90.0] * 5, 359))
-    )
+    assert levels.accuracy_words(entry, overview) in words(page)
+    assert "on all 359 test images." in levels.accuracy_words(entry, replace(overview, course=course([90.0] * 5, 359)))
     fused = entry.metrics["networks"]["fused"]
     fused.update(samples=10_000, accuracy=93.0)
-    said = readings.accuracy_words(entry, replace(overview, course=course([90.0] * 4 + [95.0], 1000)))
+    said = levels.accuracy_words(entry, replace(overview, course=course([90.0] * 4 + [95.0], 1000)))
     assert "on 1,000 of the 10,000 test images, as many of each class" in said
     assert f"gets {figures.percent(95)}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}1.4; on all" in said
     assert said.endswith(f"{figures.percent(93)}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.5.")
@@ -152,6 +151,8 @@ def test_picks_stay_under_another_score_and_go_with_their_level(record):
     page.button(key="go-next").click().run()
     assert page.selectbox(key="levels-level").value == "features.2"
     assert set(page.query_params).isdisjoint({"pick", "mark"})
+    page.query_params["pick"] = "A3"
+    assert "**1 neuron picked**" in words(page.run())
     page.query_params["pick"] = "A3.B1"
     page.run().selectbox(key="levels-level").set_value("classifier").run()
     assert page.query_params["level"] == "classifier" and "pick" not in page.query_params

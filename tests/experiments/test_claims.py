@@ -8,6 +8,7 @@ import pytest
 
 from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.claims import OURS, claims, rank_correlation, spearman
+from retrofit_core.experiments.lines import Line, comparable, ranked
 from retrofit_core.experiments.paper import Value
 from retrofit_core.runs.answers import difference, mean_and_interval
 from tests.experiments.made_up import cells_of, knowing, made
@@ -60,6 +61,46 @@ def test_the_interval_of_an_order_is_a_bootstrap_over_methods():
         chosen = [rows[index] for index in generator.integers(12, size=12)]
         drawn.append(spearman(np.array([paper[row] for row in chosen]), np.array([ours[row] for row in chosen])))
     assert order.methods == 12 and order.interval == pytest.approx(np.nanpercentile(drawn, [2.5, 97.5]), abs=0.04)
+
+
+def test_an_order_is_that_of_common_parents():
+    """One method was measured on the second, easier parents alone; a further one on neither of those that most have."""
+
+    def line(row: str, paper: float, **ours: float) -> Line:
+        of_parents = tuple((number,) for number in ours.values())
+        return Line(row, value(row, paper), "measured", of_parents, tuple(int(name[1:]) for name in ours))
+
+    lines = [
+        line("Ensemble", 90, p0=80, p1=90),
+        line("KF-Linear, uniform", 85, p0=70, p1=80),
+        line("LP", 80, p0=60, p1=70),
+        line("KF-Gradient, uniform", 82, p1=79),
+        line("KD", 99, p2=1),
+    ]
+    assert {each.row: each.mean for each in comparable(lines)} == {
+        "Ensemble": 90,
+        "KF-Linear, uniform": 80,
+        "LP": 70,
+        "KF-Gradient, uniform": 79,
+    }
+    order = ranked(lines)
+    assert order is not None and (order.methods, order.correlation) == (4, pytest.approx(1))  # by means it would be 0.8
+
+
+def test_the_best_score_is_that_of_common_parents():
+    """Conductance has the higher mean, of easy parents alone."""
+    paper = printed(Parent_0=80, KF_Linear__uniform=85, KF_Linear__conductance=86)
+    accuracies = {
+        "Parent 0": (40, 60),
+        "KF-Linear, uniform": (50, 80),
+        "KF-Linear, conductance": (None, 75),
+    }
+    measured = {
+        row: {(index, 0): result_of(row, share) for index, share in enumerate(shares) if share is not None}
+        for row, shares in accuracies.items()
+    }
+    claimed = by_name(paper, measured)["KF-Linear", "best parent"]
+    assert claimed.rows == ("KF-Linear, uniform", "best parent") and claimed.ours == pytest.approx((10 + 20) / 2)
 
 
 def test_signs_of_differences():

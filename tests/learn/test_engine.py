@@ -52,6 +52,8 @@ CASES = [
     case(names="ABC", ridge="3x", width=6),
     case(names="ABCD", fit=False, width=9),
     case(method="same-index", score="conductance"),
+    case(score="conductance", head="ensemble"),
+    case(names="ABC", width=6, head="ensemble"),
     case(width=6, groups=GROUPS),
     case(score="conductance", width=6, groups=GROUPS, fit=False),
 ]
@@ -106,7 +108,7 @@ def by_core(setting: dict[str, Any]) -> Any:
         keywords["importance_data"] = [points(**each["saw"]) for each in facts]
     if method == "KF-Linear":
         keywords |= {"grouping": given} if left else {"restarts": setting["restarts"]}
-    keywords |= {name: setting[name] for name in ["ridge"] if name in setting}
+    keywords |= {name: setting[name] for name in ["head", "ridge"] if name in setting}
     return METHODS[method](
         parents,
         samples_of(setting)[0],
@@ -119,7 +121,7 @@ def by_core(setting: dict[str, Any]) -> Any:
 
 def by_engine(page: Any, setting: dict[str, Any]) -> dict[str, Any]:
     """The fusion by the page's engine."""
-    names = ("method", "score", "width", "widths", "ridge", "fit", "groups", "restarts")
+    names = ("method", "score", "head", "width", "widths", "ridge", "fit", "groups", "restarts")
     options = {name: setting[name] for name in names if name in setting}
     return page.evaluate(
         """({ parents, samples, options, tested }) => {

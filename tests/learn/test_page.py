@@ -23,14 +23,6 @@ def test_it_is_small_and_asks_for_nothing():
     assert not re.search(r"\bfetch\(|XMLHttpRequest|new WebSocket|sendBeacon|importScripts|\bimport\(", text)
 
 
-def test_theme_and_state_stand_at_the_root():
-    assert (
-        learn.page("dark", 'step=5&x="')
-        .split("\n")[1]
-        .startswith('<html data-theme="dark" data-state="step=5&amp;x=&quot;"')
-    )
-
-
 def test_the_parents_are_what_the_file_says_of_them():
     facts = json.loads(PARENTS.read_text())
     assert len(PARENTS.read_bytes()) < 200_000

@@ -125,6 +125,10 @@ def test_the_sandbox_says_what_cannot_be_done(tour):
     assert "Hungarian pairs exactly two parents" in page.inner_text(".figure")
     choose(page, "k-means (KF)")
     assert page.locator(".plane").count() == 6 and page.locator(".errors p").count() == 4
+    choose(page, "the ensemble's answer")
+    assert state(page)["head"] == "ensemble" and "0.0 %" in page.inner_text(".errors p >> nth=3")
+    choose(page, "none: average in groups")
+    assert page.get_by_role("radio", name="the ensemble's answer").is_disabled()
     choose(page, "Which method when")
     assert "KF-Linear with conductance" in page.inner_text(".sheet")
 
@@ -152,12 +156,39 @@ def test_keys_lead_through_the_tour(tour):
     assert page.evaluate("() => document.documentElement.dataset.theme") != theme
 
 
-def test_the_handout_has_every_step_with_its_answers(tour):
-    page = tour("step=3", color_scheme="dark")
+def test_the_handout_has_every_step_and_the_answers_on_a_sheet_of_their_own(tour):
+    page = tour("step=3&guess=1", color_scheme="dark")
     page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("#handout article").count() == STEPS
-    assert page.evaluate("() => document.querySelectorAll('#handout .right').length") >= 6
+    sheets, open_questions = page.locator("#handout article"), page.locator("#handout .question")
+    assert sheets.count() == STEPS + 1 and page.locator("#handout :is(.right, .wrong)").count() == 0
+    answers = sheets.last.text_content()
+    assert answers.count("✓") == open_questions.count() >= 6
+    assert all(
+        question in answers for question in page.locator("#handout .question > p:first-child").all_text_contents()
+    )
     assert page.evaluate("() => document.documentElement.dataset.theme") == "light", "paper is white"
     page.evaluate("() => dispatchEvent(new Event('afterprint'))")
     assert page.locator("#handout article").count() == 0
     assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"
+
+
+def test_three_networks_bring_twelve_neurons_and_one_method(tour):
+    page = tour("step=4&parents=3")
+    words = page.inner_text(".words")
+    assert "the parents bring 12" in words and "beat k-means below" in words
+    tops = page.evaluate(
+        "() => { location.hash = 'step=9&parents=3';"
+        " return new Promise((done) => setTimeout(() => done([...document.querySelectorAll('.planes .picture')]"
+        ".map((one) => one.getBoundingClientRect().top)), 600)); }"
+    )
+    assert len(tops) == 6 and len(set(tops)) == 1, "all pictures begin at one height"
+
+
+@pytest.mark.parametrize("width", [1121, 1440])
+def test_nothing_covers_or_cuts_a_number_of_the_step_importance(tour, width):
+    page = tour("step=5&guess=1", width=width, height=830)
+    covered = """() => [...document.querySelectorAll('.four .tile')].some((tile) =>
+        tile.children[2].getBoundingClientRect().bottom > tile.children[1].getBoundingClientRect().top + 1)"""
+    state(page)
+    assert not page.evaluate(covered)
+    assert page.evaluate("() => { const s = document.getElementById('stage'); return s.scrollWidth <= s.clientWidth; }")

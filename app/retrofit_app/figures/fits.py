@@ -118,7 +118,7 @@ def residual_bars(level: Any, palette: Palette, form: str = "primal") -> Picture
 
     Args:
         level: a `LevelReport`.
-        form: its row's form in `readings.Overview`.
+        form: its row's form in `levels.Overview`.
     """
     energy = level.energy or 1.0
     approximation, unavoidable = 100 * level.approximation_error / energy, 100 * level.unavoidable_error / energy

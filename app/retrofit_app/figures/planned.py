@@ -34,9 +34,8 @@ def planned_words(levels: Sequence[Any], refused: bool) -> str:
     if refused:
         return f"The {count} levels fit together; what is refused is something else."
     uneven = sum(len({part.width for part in level.parents}) > 1 for level in levels)
-    return f"All {count} levels fit together." + (
-        f" At {uneven} of them the networks differ in width." if uneven else ""
-    )
+    every = {1: "The only level fits", 2: "Both levels fit"}.get(count, f"All {count} levels fit")
+    return f"{every} together." + (f" At {uneven} of {count} the networks differ in width." if uneven else "")
 
 
 def _line(level: Any) -> Line:

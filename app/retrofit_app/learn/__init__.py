@@ -1,6 +1,5 @@
 """The live explanation of the method as one HTML file without a server. It imports none of the app's other rooms."""
 
-import html
 import re
 from functools import cache
 from pathlib import Path
@@ -17,26 +16,19 @@ AROUND = {
 }
 
 
-def page(theme: str = "", state: str = "") -> str:
-    """The whole page with everything it needs.
+@cache
+def page() -> str:
+    """The whole page with everything it needs: page.html with its lines `<!-- include NAME -->` replaced by these files.
 
-    Args:
-        theme: "light" or "dark"; empty for the browser's. The page reads it from `data-theme` of its `html` element.
-        state: what the page shows first, as in its address after the `#`; it reads it from `data-state`.
+    It reads its theme from `data-theme` of its `html` element, by default the browser's. Within a frame, it reads from
+    `data-state` what to show first, as its address has it after the `#`.
     """
-    told = [f'{name}="{html.escape(text)}"' for name, text in (("data-theme", theme), ("data-state", state)) if text]
-    return _assembled().replace("<html", " ".join(["<html", *told]), 1)
+    return INCLUDE.sub(lambda found: _included(FOLDER / found[1]), (FOLDER / "page.html").read_text(encoding="utf-8"))
 
 
 def save(path: str | Path) -> None:
     """Write the page to a file, whole or not at all."""
     files.write(path, page())
-
-
-@cache
-def _assembled() -> str:
-    """page.html with its lines `<!-- include NAME -->` replaced by these files."""
-    return INCLUDE.sub(lambda found: _included(FOLDER / found[1]), (FOLDER / "page.html").read_text(encoding="utf-8"))
 
 
 def _included(path: Path) -> str:

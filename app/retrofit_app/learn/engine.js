@@ -583,6 +583,24 @@ const Engine = (() => {
     return { J, grouping, approximation, energy, totals };
   }
 
+  /** The ensemble's answer in the place of each parent's logits (N x m): T log of the mean of softmax at a temperature T = 2, with
+   * the mean over classes of all logits.
+   * @param scores (m) weights of the parents' classes */
+  function ensembleAnswers(Z, scores, classes) {
+    const T = 2, count = scores.length / classes;
+    return Z.map((row) => {
+      const said = new Array(classes).fill(0);
+      for (let k = 0; k < count; k++) {
+        probabilities([row.slice(k * classes, (k + 1) * classes).map((z) => z / T)])[0].forEach((p, c) => {
+          said[c] += p * (scores[k * classes + c] + 1e-300);
+        });
+      }
+      const total = (c) => sum(scores.filter((_, j) => j % classes === c).map((s) => s + 1e-300));
+      const logits = said.map((p, c) => T * Math.log(p / total(c))), shift = (sum(row) / count - sum(logits)) / classes;
+      return Array.from(row, (_, j) => logits[j % classes] + shift);
+    });
+  }
+
   /** Retrofitting, level by level (Algorithm 1).
    *
    * options, all but the first two with defaults:
@@ -592,6 +610,7 @@ const Engine = (() => {
    *   width, widths   neurons of the hidden levels, all or each; default: the first parent's
    *   groups    given labels per hidden level (null: found); they keep their names
    *   ridge     a multiple of the mean input energy: "0.01x"
+   *   head      "scores": the last level is fitted to the mean of logits, weighted by scores. "ensemble": to what the ensemble says
    *   fit       false: each group's mean of the parents' own weights, without a fit
    *   inputs    "fused": fit each level on its real inputs in the fused network, so that it repairs earlier errors.
    *             "parents": on the groups' weighted means of the parents' activations, relu(Z) A, which repairs nothing
@@ -602,7 +621,7 @@ const Engine = (() => {
    * targets T, inputs X (which it was fitted on), outputs F (in the fused network), projected (m vectors that neurons were
    * grouped by), A (m x d). */
   function fuse(parents, samples, options = {}) {
-    const { method = "KF", score = "uniform", own, labels, ridge = "0.01x", fit = true, inputs = "fused", seed = 0, restarts = 10 } = options;
+    const { method = "KF", score = "uniform", own, labels, head: answer = "scores", ridge = "0.01x", fit = true, inputs = "fused", seed = 0, restarts = 10 } = options;
     const depth = parents[0].weights.length, answers = parents.map((network) => forward(network, samples).levels);
     const perParent = options.scores || parents.map((network, k) => {
       const data = own ? own[k] : { points: samples, labels };
@@ -613,7 +632,8 @@ const Engine = (() => {
     for (let level = 0; level < depth; level++) {
       const widths = parents.map((parent) => parent.biases[level].length), head = level === depth - 1;
       const width = head ? widths[0] : (options.widths ? options.widths[level] : options.width) || widths[0];
-      const Z = samples.map((_, n) => [].concat(...answers.map((own) => own[level][n]))), scores = perParent.flatMap((own) => own[level]);
+      const scores = perParent.flatMap((own) => own[level]), told = samples.map((_, n) => [].concat(...answers.map((own) => own[level][n])));
+      const Z = head && answer === "ensemble" ? ensembleAnswers(told, scores, width) : told;
       const solution = leastSquares(X, Z, strength(ridge, X));
       const projected = transposed(solution.phi), given = !head && options.groups && options.groups[level];
       const found = given

@@ -1,12 +1,15 @@
-// The tour: steps, their state in the address, controls and questions, keys, lecture mode, handout.
+// The tour: steps, their state in the address, controls and questions, keys, lecture mode, handout. Within the workbench, which
+// holds it in a frame, the address and some keys are the workbench's: both tell each other (see pages/learn/frame.js).
 const Tour = (() => {
   const steps = [];
   const root = document.documentElement;
+  const isEmbedded = parent !== window;
   const byId = (id) => document.getElementById(id);
   let number = 0;       // the shown step, from 0
   let page = null;      // the mounted step
   let isRefreshing = false;
   let theme = "";       // the screen's, while a handout is printed
+  let told = null;      // what the workbench's address last held
 
   // The meaning of each symbol in formulas. A symbol has one colour in formulas, pictures and text.
   const SYMBOLS = {
@@ -34,21 +37,35 @@ const Tour = (() => {
     for (const [key, value] of parameters) if (key in state) state[key] = parse(value, state[key]);
     return step.check ? step.check(state) : state;
   }
-  /** The address's parameters, or those of the surrounding page (`data-state`). */
-  const readAddress = () => new URLSearchParams(location.hash.slice(1) || root.dataset.state || "");
-  function writeAddress() {
+  /** The address's parameters, or those of the workbench's (`data-state`). */
+  const readAddress = () => new URLSearchParams(isEmbedded ? root.dataset.state : location.hash.slice(1));
+  /** What is shown, as the address holds it. */
+  function written() {
     const changed = Object.entries(page.state).filter(([key, value]) => value !== steps[number].state[key]);
     const words = [["step", number + 1], ...(root.classList.contains("lecture") ? [["lecture", 1]] : []), ...changed.map(([key, value]) => [key, encode(value)])];
-    const hash = `#${words.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`;
-    if (hash !== location.hash && location.protocol !== "about:") history.replaceState(null, "", hash);
+    return words.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&");
+  }
+  function writeAddress() {
+    const words = written();
+    if (!isEmbedded && `#${words}` !== location.hash) history.replaceState(null, "", `#${words}`);
+    if (isEmbedded && words !== told) parent.postMessage({ retrofitShows: words, at: told }, "*");
+    told = words;
+  }
+  /** The address of what is shown. */
+  function link() {
+    if (!isEmbedded) return location.href;
+    const address = new URL(parent.location.href);
+    address.searchParams.set("at", written());
+    return address.href;
   }
 
   // ---- parts of a step ------------------------------------------------------------------------------------------------
-  /** A step's elements. `live` is false in the handout, where nothing changes and questions show their answers. */
+  /** A step's elements. `live` is false in the handout, where nothing changes and questions are open. */
   function build(step, state, live) {
     const words = el("section", { class: "words" });
     const figure = el("section", { class: "figure" });
     const updates = [];   // called after each change, first to last
+    const asked = [];     // how to get each question, with its right answer
     const self = {
       state, figure, live,
       set(changes) { Object.assign(state, changes); if (live) requestRefresh(); },
@@ -117,16 +134,18 @@ const Tour = (() => {
         const verdict = el("p", { class: "verdict", "aria-live": "polite" });
         box.append(ask, answers, verdict);
         into.append(box);
+        const asks = () => (typeof question === "function" ? question(state) : question);
+        asked.push(() => [asks(), options(state).find((choice) => choice[2])]);
         let drawn = "";
         updates.push(() => {
           box.style.display = shownWhen(state) ? "" : "none";
           const choices = options(state);
-          const chosen = live ? state[key] : choices.findIndex((choice) => choice[2]) + 1;
+          const chosen = state[key];
           const answered = chosen > 0 && chosen <= choices.length;
           const signature = JSON.stringify([choices, chosen]);
           if (signature === drawn) return;
           drawn = signature;
-          ask.innerHTML = rich(typeof question === "function" ? question(state) : question);
+          ask.innerHTML = rich(asks());
           const focused = answers.contains(document.activeElement);
           answers.replaceChildren(...choices.map(([label, , isRight], index) => {
             const mark = !answered ? "" : isRight ? "right" : index + 1 === chosen ? "wrong" : "other";
@@ -137,7 +156,7 @@ const Tour = (() => {
           }));
           if (focused) answers.children[Math.max(0, chosen - 1)]?.focus();
           verdict.innerHTML = answered ? rich(choices[chosen - 1][1]) : "";
-          if (answered && live) {
+          if (answered) {
             const again = el("button", { type: "button", class: "quiet" }, "Ask again");
             again.addEventListener("click", () => self.set({ [key]: 0 }));
             verdict.append(" ", again);
@@ -152,7 +171,7 @@ const Tour = (() => {
         if (live && missing.length > 1) requestRefresh();
         return places.filter((place) => World.has(`${name} ${place}`)).map((place) => [place, World.once(`${name} ${place}`)]);
       },
-      answered: (key) => !live || state[key] > 0,
+      answered: (key) => state[key] > 0,
     };
     const fill = (node, text) => {
       if (typeof text !== "function") { node.innerHTML = rich(text); return; }
@@ -165,7 +184,7 @@ const Tour = (() => {
     self.fill = fill;
     words.append(el("h1", {}, step.title));
     step.mount(self);
-    return { words, figure, state, refresh: () => { for (const update of updates) update(); } };
+    return { words, figure, state, asked, refresh: () => { for (const update of updates) update(); } };
   }
 
   function requestRefresh() {
@@ -196,7 +215,6 @@ const Tour = (() => {
       button.querySelector("span").textContent = neighbour ? neighbour.title : name === "next" ? "The end" : "The beginning";
     }
     document.title = `${number + 1}. ${step.title} · Retrofit`;
-    if (parent !== window) parent.postMessage({ retrofitStep: number + 1 }, "*");
   }
 
   const placeWords = () => `${number + 1} of ${steps.length}${root.classList.contains("lecture") ? " · Esc ends lecture mode" : ""}`;
@@ -207,6 +225,7 @@ const Tour = (() => {
     lecture(isOn = !root.classList.contains("lecture")) {
       root.classList.toggle("lecture", isOn);
       document.querySelector("[data-do=lecture]").setAttribute("aria-pressed", String(isOn));
+      if (!page) return;
       byId("place").textContent = placeWords();
       requestRefresh();
     },
@@ -217,15 +236,20 @@ const Tour = (() => {
     print: () => window.print(),
   };
 
-  /** All steps, one below the other, with answered questions, for paper. */
+  /** All steps, one below the other, for paper: their questions open, and the answers on the last sheet. */
   function fillHandout() {
     theme = root.dataset.theme;
     root.dataset.theme = "light"; // paper is white
-    byId("handout").replaceChildren(...steps.map((step, index) => {
-      const sheet = build(step, index === number ? { ...page.state } : stateFrom(step, []), false);
+    const sheets = steps.map((step, index) => build(step, index === number ? { ...page.state, guess: 0 } : stateFrom(step, []), false));
+    const answers = el("section", { class: "words" }, el("h1", {}, "Answers"));
+    for (const [index, sheet] of sheets.entries()) {
       sheet.refresh();
-      return el("article", {}, sheet.words, sheet.figure);
-    }));
+      for (const [question, [answer, reason]] of sheet.asked.map((ask) => ask())) {
+        const line = answers.appendChild(el("p", {}));
+        line.innerHTML = rich(`<b>${index + 1}. ${question}</b> ✓ ${answer}. ${reason}`);
+      }
+    }
+    byId("handout").replaceChildren(...sheets.map((sheet) => el("article", {}, sheet.words, sheet.figure)), el("article", { class: "answers-sheet" }, answers));
   }
   function clearHandout() {
     byId("handout").replaceChildren();
@@ -236,7 +260,8 @@ const Tour = (() => {
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const inControl = event.target.closest?.("input, select, textarea, [data-keys]");
-    const moves = { PageDown: "next", PageUp: "previous", j: "next", k: "previous", l: "lecture", d: "theme", p: "print" };
+    const moves = { PageDown: "next", PageUp: "previous", j: "next", k: "previous", l: "lecture", p: "print" };
+    if (!isEmbedded) moves.d = "theme";
     if (!inControl) Object.assign(moves, { ArrowRight: "next", ArrowLeft: "previous" });
     if (event.key === "Escape") { byId("tip").hidden = true; if (root.classList.contains("lecture")) actions.lecture(false); return; }
     const name = moves[event.key] ?? moves[event.key.toLowerCase()];
@@ -257,7 +282,7 @@ const Tour = (() => {
   }
 
   function start() {
-    if (parent !== window) root.classList.add("embedded"); // the workbench has its own name and theme
+    if (isEmbedded) root.classList.add("embedded"); // the workbench has its own name and theme
     byId("rail").append(...steps.map((step, index) => {
       const link = el("a", { href: `#step=${index + 1}`, title: step.title }, el("b", {}, String(index + 1)), el("span", {}, step.short));
       link.addEventListener("click", (event) => { event.preventDefault(); show(index); });
@@ -270,15 +295,21 @@ const Tour = (() => {
     document.addEventListener("keydown", onKey);
     document.addEventListener("mouseover", onPoint);
     document.addEventListener("focusin", onPoint);
-    const go = () => { const words = readAddress(); show(Number(words.get("step") || 1) - 1, words); };
+    const go = () => {
+      const words = readAddress();
+      actions.lecture(words.has("lecture"));
+      show(Number(words.get("step") || 1) - 1, words);
+    };
     addEventListener("hashchange", go);
+    addEventListener("message", ({ data }) => {
+      if (data.retrofitTheme) { root.dataset.theme = data.retrofitTheme; page.refresh(); }
+      if ("retrofitShow" in data) { root.dataset.state = data.retrofitShow; told = null; go(); }
+    });
     addEventListener("resize", () => page.refresh());
     addEventListener("beforeprint", fillHandout);
     addEventListener("afterprint", clearHandout);
-    const isLecture = readAddress().has("lecture");
     go();
-    if (isLecture) actions.lecture(true);
   }
 
-  return { step: (step) => steps.push(step), start, rich, show, get page() { return page; }, get steps() { return steps; } };
+  return { step: (step) => steps.push(step), start, rich, show, link, get page() { return page; }, get steps() { return steps; } };
 })();

@@ -99,7 +99,7 @@ def form_words(text: str) -> str:
         return said.replace("name it: --arch", "start the workbench with: retrofit app --arch") + "."
     problem, advice, _ = lettered(text).partition(": name it with --arch")
     if advice:
-        return f"{problem}. This form takes only what it recognises; on the command line `--arch` can name it."
+        return f"{problem}. Name it below, under *Architecture*."
     return problem.replace(
         "Pass base=NETWORK (--base FILE), or use Average.",
         "With networks of your own, name its checkpoint under Common ancestor; otherwise choose Average.",

@@ -224,15 +224,12 @@ def kind(entry: Entry) -> tuple[Any, ...]:
 
 
 def default(entries: Sequence[Entry], shown: Entry) -> tuple[str, ...]:
-    """The runs to compare if none were chosen: the shown one and another with the same parents, else the first two
-    shipped ones with the same parents, else the first two finished ones."""
+    """The runs to compare if none were chosen: the shown one, or the first shipped one if that is not finished, and another
+    with the same parents if there is one."""
     finished = [entry for entry in entries if entry.state == "done"]
-    for first in [shown] * (shown.state == "done") + [entry for entry in finished if entry.shipped]:
-        same = [entry for entry in finished if entry.name != first.name and kind(entry) == kind(first)]
-        if same:
-            pair = {first.name, same[0].name}
-            return tuple(entry.name for entry in finished if entry.name in pair)
-    return tuple(entry.name for entry in finished[:2])
+    first = shown if shown.state == "done" else next((entry for entry in finished if entry.shipped), finished[0])
+    same = [entry.name for entry in finished if entry.name != first.name and kind(entry) == kind(first)]
+    return tuple(entry.name for entry in finished if entry.name in (first.name, *same[:1]))
 
 
 def _group(entries: Sequence[Entry], known: Sequence[Entry], apart: bool, importance: str) -> Group:

@@ -7,6 +7,11 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pandas as pd
+
+from retrofit_app.figures import difference
+from retrofit_app.figures.waterfall import Step
+from retrofit_app.figures.words import first_up, signed
 from retrofit_core.runs import worker
 from retrofit_core.runs.store import COMPARISON, Work, read_json
 
@@ -26,6 +31,18 @@ CONTROLS = ("same_index", "random")
 AVERAGE, OWN, UNWEIGHTED = "average", "own", "unweighted"
 UNIFORM = "uniform"  # the score that weighs nothing
 NAME = "ingredients"
+#: Controls in words.
+NAMES = {
+    "same_index": "same-index groups",
+    "random": "random groups (one draw)",
+    UNWEIGHTED: "uniform importance",
+}
+GROUPS = "+ groups, no fit"
+READING = (
+    "In brackets: 95 % intervals, paired image by image. A step is compared with the row above, a control (hatched) with the "
+    "fused network. A control has the same fit; its groups ignore what the neurons do, or every neuron counts alike (uniform "
+    "importance). Where random groups do nearly as well, the fit makes up for poor groups."
+)
 
 
 @dataclass(frozen=True)
@@ -71,6 +88,79 @@ def _ingredient(row: dict[str, Any], images: int, weighed: bool) -> Ingredient:
     groups = AVERAGE if row["method"] == "Average" else row["grouping"] if row["grouping"] in CONTROLS else own
     fitted = groups != AVERAGE and (row["options"] or {}).get("refit") is not False
     return Ingredient(groups, fitted, {"accuracy": row["accuracy"], "knows": row["knows"], "samples": images})
+
+
+# --- in pictures and words -----------------------------------------------------------------------
+
+
+def steps_of(known: list[Ingredient], method: str) -> list[Step]:
+    """The waterfall's rows: average, groups, fit, controls, as far as they apply to the networks."""
+    found = {(each.groups, each.fitted): each for each in known}
+    path = [
+        (name, found[key])
+        for name, key in (
+            ("Plain average", (AVERAGE, False)),
+            (GROUPS, (OWN, False)),
+            (f"+ fit: {method}", (OWN, True)),
+        )
+        if key in found
+    ]
+    before = [None, *(each for _, each in path)]
+    steps = [
+        Step(
+            name,
+            above.facts["accuracy"] if above else 0.0,
+            each.facts["accuracy"],
+            difference(each.facts, above.facts) if above else None,
+        )
+        for (name, each), above in zip(path, before, strict=False)
+    ]
+    fused = found.get((OWN, True))
+    for groups in NAMES:
+        if fused and (control := found.get((groups, True))):
+            without = found.get((groups, False))
+            steps.append(
+                Step(
+                    first_up(NAMES[groups]),
+                    0.0,
+                    control.facts["accuracy"],
+                    difference(control.facts, fused.facts),
+                    control=True,
+                    unfitted=without and without.facts["accuracy"],
+                )
+            )
+    return steps
+
+
+def finding(steps: list[Step]) -> str:
+    """What groups and fit contribute."""
+    gains = [
+        f"{'groups bring' if step.name == GROUPS else 'the fit brings'} {signed(step.brings.points)} points"
+        for step in steps
+        if step.brings and not step.control
+    ]
+    return f"{first_up(' and then '.join(gains))}." if gains else ""
+
+
+def table(steps: list[Step]) -> pd.DataFrame:
+    """The numbers behind the picture."""
+    return pd.DataFrame(
+        [
+            {
+                "network": step.name,
+                "accuracy %": step.accuracy,
+                "without fit %": step.unfitted,
+                "points": step.brings and step.brings.points,
+                "low": step.brings and step.brings.ends and step.brings.ends[0],
+                "high": step.brings and step.brings.ends and step.brings.ends[1],
+                "compared with": "fused network" if step.control else "row above" if step.brings else "",
+            }
+            for step in steps
+        ]
+    )
+
+
+# --- measuring ------------------------------------------------------------------------------------
 
 
 def weighs(importance: str | None) -> bool:

@@ -149,6 +149,16 @@ def _training(config: dict[str, Any], base: Path) -> dict[str, Any] | None:
     return training if isinstance(training, dict) else None
 
 
+def training_of(entry: Entry) -> Any:
+    """The `TrainConfig` of a run's parents if the app or `retrofit train` made them; else None."""
+    from retrofit_core.training.parents import TrainConfig
+
+    try:
+        return TrainConfig.from_json(entry.training) if entry.training else None
+    except ValueError:
+        return None
+
+
 def class_counts(entry: Entry) -> list[list[int]] | None:
     """Each parent's training images per class, from the run's splits file or else the checkpoints; None if unknown."""
     config = entry.config

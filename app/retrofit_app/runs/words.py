@@ -12,6 +12,7 @@ from .methods import chosen_words, decided, weighs
 from .records import Entry
 from .settings import NONE, differing, in_words
 
+LICENCE = "The data set's own licence holds for what is derived from it."
 STATES = {"created": "in progress", "running": "in progress"}
 
 
@@ -80,6 +81,13 @@ def other_version(entry: Entry) -> str:
         f"Version {made} of the library made this run, and this is version {installed}: the same settings may give other numbers "
         "now."
     )
+
+
+def source(entry: Entry) -> str:
+    """Run, date and library version (this one's if the record has none), without a full stop."""
+    library = entry.status.get("version") or library_version()
+    day = time.strftime("%Y-%m-%d", time.localtime(entry.status.get("started") or time.time()))
+    return f"Run {entry.name} of {day}, retrofit-workbench {library}"
 
 
 def networks_words(entry: Entry) -> str:

@@ -18,7 +18,7 @@ from retrofit_app.figures import escaped
 from retrofit_app.figures.words import first_up
 from retrofit_app.widgets.errors import guarded
 
-from .style import stylesheet
+from .style import dress
 
 LECTURE = Scope("lecture")
 #: In a lecture these reveal the next answer or turn the page, forwards and back. Presentation remotes send the first two.
@@ -97,7 +97,7 @@ def toggle() -> None:
 
 def begin() -> float:
     """Style the page for a projector; return its scale relative to 1280 x 720, or 0 until known: then draw nothing."""
-    st.html(stylesheet("lecture"))
+    dress("lecture")
     return widgets.enlarged()
 
 

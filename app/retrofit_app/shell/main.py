@@ -11,7 +11,7 @@ from retrofit_app.address import session
 from retrofit_app.figures import escaped
 from retrofit_app.shell import navigation, picker
 from retrofit_app.shell.mark import mark
-from retrofit_app.shell.style import stylesheet
+from retrofit_app.shell.style import dress
 from retrofit_app.widgets.errors import guarded
 from retrofit_core.networks import user_code
 
@@ -35,5 +35,5 @@ def whole() -> None:
 
 page = navigation.chosen()
 st.set_page_config(page_title=page.title, page_icon=str(ICON), layout="wide")
-st.html(stylesheet())
+dress("everywhere", "tiles")
 whole()

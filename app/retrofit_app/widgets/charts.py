@@ -7,11 +7,11 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from retrofit_app import figures
+from retrofit_app import figures, runs
 from retrofit_app.figures import DARK, LIGHT, Palette, Picture, escaped, letter
 from retrofit_app.figures.split import split_strip, split_words
 
-from .downloads import CAMERA, LICENCE, Origin, source
+from .downloads import CAMERA, Origin, source
 from .menu import menu
 
 
@@ -81,4 +81,4 @@ def chart(
 def signed(picture: Picture, palette: Palette, entry: Origin) -> Picture:
     """The picture with its origin at its foot, which the page hides and the camera saves. The given picture, which all
     sessions share, stays unchanged."""
-    return replace(picture, figure=figures.sign(picture.figure, [f"{source(entry)}.", LICENCE], palette))
+    return replace(picture, figure=figures.sign(picture.figure, [f"{source(entry)}.", runs.LICENCE], palette))

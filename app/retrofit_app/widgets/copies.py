@@ -79,7 +79,7 @@ def of_run(entry: runs.Entry) -> None:
     """Draw a recorded run's texts."""
     from retrofit_core.runs import RunConfig
 
-    show(RunConfig.from_json(entry.config), training_of(entry), "the shown run")
+    show(RunConfig.from_json(entry.config), runs.training_of(entry), "the shown run")
 
 
 def texts(entry: Origin) -> tuple[str, str, str]:
@@ -88,7 +88,7 @@ def texts(entry: Origin) -> tuple[str, str, str]:
         return entry.texts()
     from retrofit_core.runs import RunConfig
 
-    return _texts(RunConfig.from_json(entry.config), training_of(entry))
+    return _texts(RunConfig.from_json(entry.config), runs.training_of(entry))
 
 
 def _texts(config: Any, training: Any) -> tuple[str, str, str]:
@@ -97,13 +97,3 @@ def _texts(config: Any, training: Any) -> tuple[str, str, str]:
     writers = (snippets.command, snippets.python, snippets.notebook_cell)
     command, python, cell = (make(config, training) for make in writers)
     return command, python, cell
-
-
-def training_of(entry: runs.Entry) -> Any:
-    """The `TrainConfig` of a run's parents if the app or `retrofit train` made them; else None."""
-    from retrofit_core.training.parents import TrainConfig
-
-    try:
-        return TrainConfig.from_json(entry.training) if entry.training else None
-    except ValueError:
-        return None

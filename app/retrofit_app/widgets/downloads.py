@@ -2,7 +2,6 @@
 
 import io
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
@@ -31,7 +30,6 @@ class Several:
 Origin = runs.Entry | Several
 
 
-LICENCE = "The data set's own licence holds for what is derived from it."
 #: One button, the camera, hidden by the page and pressed by a picture's menu.
 CAMERA: dict[str, Any] = {**CONFIG, "displayModeBar": "hover", "modeBarButtons": [["toImage"]]}
 
@@ -64,13 +62,11 @@ def file_stem(run: str, level: str, picture: str) -> str:
 
 def origin(entry: Origin) -> str:
     """Run, date, library version and the data's licence."""
-    return f"{source(entry)}. {LICENCE}"
+    return f"{source(entry)}. {runs.LICENCE}"
 
 
 def source(entry: Origin) -> str:
-    """Run, date and library version (this one's if the record has none)."""
+    """Which run or runs, and the library's version."""
     if isinstance(entry, Several):
         return entry.source
-    library = entry.status.get("version") or runs.library()
-    day = time.strftime("%Y-%m-%d", time.localtime(entry.status.get("started") or time.time()))
-    return f"Run {entry.name} of {day}, retrofit-workbench {library}"
+    return runs.source(entry)

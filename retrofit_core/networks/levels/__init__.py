@@ -16,9 +16,10 @@ from .level import (
     merged,
     rows,
 )
-from .partition import cut_trace, partition, single_level, trace_classifier
+from .partition import check_composition, classifier, cut_trace, partition, single_level, trace_classifier
 from .reading import places_read, reads_one_by_one
-from .tracing import Trace
+from .same_code import code_of, levels_of_twin, traces_of
+from .tracing import Trace, trace
 
 __all__ = [
     "BOUNDARIES",
@@ -38,10 +39,14 @@ __all__ = [
     "Trace",
     "Written",
     "Tied",
+    "check_composition",
+    "classifier",
+    "code_of",
     "compose",
     "cut_trace",
     "each",
     "is_branched",
+    "levels_of_twin",
     "merged",
     "partition",
     "places_read",
@@ -49,6 +54,8 @@ __all__ = [
     "reads_one_by_one",
     "rows",
     "single_level",
+    "trace",
     "trace_classifier",
+    "traces_of",
     "unfolded",
 ]

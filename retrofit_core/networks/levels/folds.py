@@ -8,6 +8,8 @@ import operator
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -27,8 +29,11 @@ RESHAPING = ("reshape", "view", "unsqueeze", "expand")
 class Fold:
     """A layer that replaces modules of a model during the fit."""
 
+    make: Callable[..., AffineLayer]
+    """Makes the layer of its sources"""
+    sources: tuple[Any, ...]
+    """The modules, and parameters, that it replaces"""
     layer: AffineLayer
-    modules: tuple[nn.Module, ...]
     weight: Tensor
     """Where the layer's weight goes back"""
     bias: Tensor | None
@@ -38,7 +43,21 @@ class Fold:
     kind: str = ""
     """Name in tables; empty for the layer's type"""
     axis: int = 0
-    """Axis of the first module's weight along which it makes neurons; the layer's is 0"""
+    """Axis of the first source's weight along which it makes neurons; the layer's is 0"""
+
+    @classmethod
+    def of(
+        cls, make: Callable[..., AffineLayer], *sources: Any, weight: Tensor, bias: Tensor | None, **facts: Any
+    ) -> "Fold":
+        """The layer made of these sources, with where its weights go back."""
+        return cls(make, sources, make(*sources), weight, bias, **facts)
+
+    @torch.no_grad()
+    def renew(self) -> None:
+        """Make the layer's weights of its sources again, whose weights have changed."""
+        new = self.make(*self.sources)
+        for tensor, value in zip(self.layer.parameters(), new.parameters(), strict=True):
+            tensor.copy_(value)
 
     @property
     def has_room(self) -> bool:
@@ -131,11 +150,7 @@ def _transposed(trace: Trace, node: fx.Node, free: Free) -> Found:
     read = torch.empty(node.all_input_nodes[0].meta["value"], device="meta")
     wide.meta = {**node.meta, "held": None, "value": spread(read, layer.stride, around, after).shape}
     node.args = (wide,)
-    kind = CONVOLUTIONS[TRANSPOSED.index(type(layer))]
-    with torch.device("meta"):
-        new = kind(layer.in_channels, layer.out_channels, layer.kernel_size, dilation=layer.dilation)
-    new = holding(new, weight=turned(layer.weight), bias=None if layer.bias is None else layer.bias.detach().clone())
-    return node, Fold(new, (layer,), layer.weight, layer.bias, axis=1)
+    return node, Fold.of(_of_transposed, layer, weight=layer.weight, bias=layer.bias, axis=1)
 
 
 def _product(trace: Trace, node: fx.Node, free: Free) -> Found:
@@ -161,9 +176,8 @@ def _product(trace: Trace, node: fx.Node, free: Free) -> Found:
     end.replace_all_uses_with(layer)
     _erase_backwards(trace.graph, end)
     layer.name = end.name  # by which its neurons are known
-    owner = trace.model.get_submodule(path)
-    new = linear_of(turned(matrix), None if bias is None else bias.detach().clone())
-    return layer, Fold(new, (owner,), matrix, bias, kind=type(owner).__name__, axis=1)
+    kind = type(trace.model.get_submodule(path)).__name__
+    return layer, Fold.of(_of_product, matrix, bias, weight=matrix, bias=bias, kind=kind, axis=1)
 
 
 def _norm_behind(trace: Trace, node: fx.Node, free: Free) -> Found:
@@ -187,7 +201,7 @@ def _norm_behind(trace: Trace, node: fx.Node, free: Free) -> Found:
     bias = norm.bias if affine.bias is None else affine.bias
     node.replace_all_uses_with(before)
     trace.graph.erase_node(node)
-    return before, Fold(scaled(affine, *factor_and_shift(norm)), (affine, norm), affine.weight, bias, constants)
+    return before, Fold.of(_with_norm, affine, norm, weight=affine.weight, bias=bias, constants=constants)
 
 
 def _scale_behind(trace: Trace, node: fx.Node, free: Free) -> Found:
@@ -201,8 +215,9 @@ def _scale_behind(trace: Trace, node: fx.Node, free: Free) -> Found:
         return None
     node.replace_all_uses_with(before)
     _erase_backwards(trace.graph, node)
-    new = scaled(affine, factor.detach().flatten())
-    return layer, Fold(new, (affine,), affine.weight, affine.bias, ((factor, 1.0),))
+    return layer, Fold.of(
+        _with_factor, affine, factor, weight=affine.weight, bias=affine.bias, constants=((factor, 1.0),)
+    )
 
 
 def _norm_of_maps(trace: Trace, node: fx.Node, free: Free) -> Found:
@@ -213,13 +228,10 @@ def _norm_of_maps(trace: Trace, node: fx.Node, free: Free) -> Found:
         return None
     if not (norm.affine and dimensions > 0 and free(norm)):
         return None
-    n = norm.num_features
-    with torch.device("meta"):
-        new = CONVOLUTIONS[dimensions - 1](n, n, 1, groups=n, bias=False)
-    new = holding(new, weight=torch.ones(new.weight.shape, dtype=norm.weight.dtype, device=norm.weight.device))
+    make = partial(_of_norm, dimensions)
     constants = ((norm.running_mean, 0.0), (norm.running_var, 1 - norm.eps))
-    new = scaled(new, *factor_and_shift(norm))
-    return node, Fold(new, (norm,), norm.weight, norm.bias, constants, kind=type(norm).__name__)
+    kind = type(norm).__name__
+    return node, Fold.of(make, norm, weight=norm.weight, bias=norm.bias, constants=constants, kind=kind)
 
 
 #: For levels after every layer, in this order.
@@ -227,6 +239,35 @@ REWRITES = (_transposed, _product, _norm_behind, _scale_behind, _norm_of_maps)
 
 
 # --- layers -------------------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def _of_transposed(layer: Any) -> AffineLayer:
+    kind = CONVOLUTIONS[TRANSPOSED.index(type(layer))]
+    with torch.device("meta"):
+        new = kind(layer.in_channels, layer.out_channels, layer.kernel_size, dilation=layer.dilation)
+    return holding(new, weight=turned(layer.weight), bias=None if layer.bias is None else layer.bias.clone())
+
+
+@torch.no_grad()
+def _of_product(matrix: Tensor, bias: Tensor | None) -> AffineLayer:
+    return linear_of(turned(matrix), None if bias is None else bias.clone())
+
+
+def _with_norm(affine: AffineLayer, norm: BatchNorm) -> AffineLayer:
+    return scaled(affine, *factor_and_shift(norm))
+
+
+def _with_factor(affine: AffineLayer, factor: Tensor) -> AffineLayer:
+    return scaled(affine, factor.flatten())
+
+
+def _of_norm(dimensions: int, norm: BatchNorm) -> AffineLayer:
+    n = norm.num_features
+    with torch.device("meta"):
+        new = CONVOLUTIONS[dimensions - 1](n, n, 1, groups=n, bias=False)
+    ones = torch.ones(new.weight.shape, dtype=norm.weight.dtype, device=norm.weight.device)
+    return scaled(holding(new, weight=ones), *factor_and_shift(norm))
 
 
 @torch.no_grad()
@@ -243,8 +284,8 @@ def factor_and_shift(norm: BatchNorm) -> tuple[Tensor, Tensor]:
 @torch.no_grad()
 def scaled(affine: AffineLayer, factor: Tensor, shift: Tensor | None = None) -> AffineLayer:
     """A new layer equal to `affine(x) * factor + shift`, for (width,) numbers per neuron."""
-    layer = copy.deepcopy(affine)
-    bias = shift
+    layer, bias = copy.copy(affine), shift
+    layer._parameters = dict(affine._parameters)
     if affine.bias is not None:
         bias = affine.bias * factor if shift is None else shift + affine.bias * factor
     return holding(layer, weight=affine.weight * factor.reshape(-1, *[1] * (affine.weight.ndim - 1)), bias=bias)

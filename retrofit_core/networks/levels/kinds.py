@@ -35,7 +35,7 @@ ACTIVATIONS = words(
 #: Functions of each entry, and of the same entry of two tensors.
 ENTRYWISE = ACTIVATIONS | words(
     "exp log sqrt rsqrt abs neg pow square clamp clamp_min clamp_max clip sin cos reciprocal float double to type_as "
-    "zeros_like ones_like erf log1p expm1 sign nan_to_num logical_not _DropoutNd identity"
+    "zeros_like ones_like zero fill erf log1p expm1 sign nan_to_num logical_not _DropoutNd identity"
 )
 BINARY = words(
     "add sub mul truediv div maximum minimum multiply subtract pow where addcmul addcdiv lerp logaddexp fmax fmin hypot "

@@ -70,9 +70,14 @@ def trace_classifier(model: nn.Module, example: Tensor, leaves: Sequence[str] = 
     Raises:
         ValueError: the model cannot be traced.
     """
+    return trace(classifier(model, example), leaves, example, whole=True)
+
+
+def classifier(model: nn.Module, example: Tensor) -> nn.Module:
+    """A model as it is traced: in evaluation mode, without torch's wrappers, with one output."""
     model = unwrapped(model)
     refuse_archived(model, class_name(model))
-    return trace(as_classifier(model.eval(), example), leaves, example, whole=True)
+    return as_classifier(model.eval(), example)
 
 
 @exact()
@@ -107,8 +112,8 @@ def cut_trace(
         )
         for name, segment in zip(names, segments, strict=True)
     ]
-    _refuse_tied_weights(levels)
-    _check_composition(model, levels, example)
+    _refuse_tied_weights(levels, inside=inside)
+    check_composition(model, levels, example)
     if trace.sizes or any(parts.get(node) != PLAIN for segment in segments for node in segment.alive):
         _check_samples(levels, example, opposite=wrapper_of(model, TakingPacked) is None)
     return levels
@@ -131,12 +136,19 @@ def _by_first_axis(name: str, cut: fx.Node, samples: int) -> Layout:
     return Layout(0, shape[0] // samples)
 
 
-def _refuse_tied_weights(levels: list[Level]) -> None:
+def _refuse_tied_weights(levels: list[Level], *, inside: bool) -> None:
+    """Refuse weights that two levels would fit, other than tables of embeddings that are looked up again, or tied to a head:
+    the neurons are the same, and so are the rows that are written.
+
+    Args:
+        inside: whether levels end after every layer.
+    """
     owners: dict[int, tuple[str, int]] = {}
     for index, level in enumerate(levels):
         for name, parameter in level.module.named_parameters():
             first_name, first = owners.setdefault(id(parameter), (name, index))
-            if first != index and not (isinstance(level.form, Tied) and isinstance(levels[first].form, Lookup)):
+            again = inside and isinstance(levels[first].form, Lookup) and isinstance(level.form, (Lookup, Tied))
+            if first != index and not again:
                 raise ValueError(
                     f"levels {levels[first].name!r} and {level.name!r} share the weights {first_name!r}: tied "
                     "weights cannot be fitted one level at a time. Cut so that both uses are in one level "
@@ -196,7 +208,8 @@ def _not_by_samples(name: str, shape: tuple[int, ...]) -> str:
 
 
 @torch.no_grad()
-def _check_composition(model: nn.Module, levels: list[Level], example: Tensor) -> None:
+def check_composition(model: nn.Module, levels: Sequence[Level], example: Tensor) -> None:
+    """Refuse levels whose composition is not the model."""
     expected = model(example.clone())  # the model may write into it
     try:
         composed = compose(levels, example)

@@ -4,6 +4,7 @@ Networks fold tokens or frames into the sample axis, put other axes before it, o
 (position tables, masks, relative position biases). Levels always pass on (samples, ...): a `Layout` converts.
 """
 
+import copy
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -214,7 +215,18 @@ def graph_module(
     ]
     graph.output(outputs[0] if len(outputs) == 1 else tuple(outputs))
     used = {str(node.target): held(node) for node in graph.nodes if node.op in ("call_module", "get_attr")}
-    return fx.GraphModule(dict(sorted(used.items())), graph).eval()
+    return Piece(dict(sorted(used.items())), graph).eval()
+
+
+class Piece(fx.GraphModule):
+    """The module of a part of a graph. Its copies share its code, which takes longer to make than to copy all weights."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Piece":
+        memo[id(self)] = twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        for table in ("_modules", "_parameters", "_buffers"):
+            vars(twin)[table] = copy.deepcopy(vars(self)[table], memo)
+        return twin
 
 
 def _needed_for(ends: list[fx.Node], segment: list[fx.Node], before: list[fx.Node]) -> set[fx.Node]:

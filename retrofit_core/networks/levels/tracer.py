@@ -8,12 +8,14 @@ by position.
 import copy
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
+from functools import reduce, wraps
 from inspect import Parameter, signature
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, fx, nn
+from torch.fx import _symbolic_trace
 from torch.fx.node import Target
 from torch.fx.proxy import Attribute, TraceError
 from torch.nn import functional as F
@@ -66,6 +68,8 @@ TRANSFORMERS = (
     nn.TransformerDecoderLayer,
 )
 CONVOLUTIONS = (F.conv1d, F.conv2d, F.conv3d)
+#: Makes a function that torch.fx records as one operation.
+recorded = _symbolic_trace._create_wrapped_func
 
 
 class Size(int):
@@ -108,6 +112,8 @@ class _Known(fx.Proxy):
     """A proxy that knows its tensor's shape."""
 
     tracer: "Tracer"
+    part_of: "tuple[_Known, object] | None" = None
+    """The tensor that this one is a part of, in the same memory, and which part"""
 
     def __getattr__(self, k: str) -> Any:
         value = self.tracer.values[self.node]
@@ -128,6 +134,9 @@ class _Known(fx.Proxy):
         """Let all names of a tensor that was written stand for a modified copy; so nothing is written in place."""
         setattr(self, "_node" if isinstance(self, Attribute) else "node", copy.node)
         self.tracer.wrote = True
+        if self.part_of is not None:
+            whole, index = self.part_of
+            whole[index] = self
         return self
 
     def __len__(self) -> int:
@@ -216,6 +225,8 @@ class Tracer(fx.Tracer):
         if writes and isinstance(read, _Known):
             read.becomes(proxy)
         value = self.values.get(proxy.node)
+        if target is operator.getitem and isinstance(self.values[read.node], Tensor) and value._is_view():
+            proxy.part_of = args
         if kind in ("placeholder", "get_attr") or holds_tensors(value) or not self._tells_shapes(proxy.node):
             return proxy
         if isinstance(value, torch.Size):
@@ -391,12 +402,34 @@ class Tracer(fx.Tracer):
                 isinstance(m, nn.modules.conv._ConvNd) and self._computes_its_weight(list(self.graph.nodes)[start:])
             ):
                 return result
-            for node in reversed(list(self.graph.nodes)[start:]):
-                self.graph.erase_node(node)
+            self._forget(start)
             return self.create_proxy("call_module", self.path_of_module(m), args, kwargs)
         except Exception:
             self.stuck = self.stuck or self.path_of_module(m)
             raise
+
+    def _forget(self, start: int) -> None:
+        """Erase the nodes from a number on."""
+        for node in reversed(list(self.graph.nodes)[start:]):
+            self.graph.erase_node(node)
+
+    def followed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that torch.fx would record as one operation, because its author asked for that (`torch.fx.wrap`); recorded
+        so only where its code cannot be followed."""
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            start = len(self.graph.nodes)
+            if plain(function.__name__) not in DROPPING:
+                try:
+                    return function(*args, **kwargs)
+                except Refused:
+                    raise
+                except Exception:  # whatever its code raises on what stands for tensors
+                    self._forget(start)
+            return recorded(function)(*args, **kwargs)
+
+        return call
 
     def _computes_its_weight(self, nodes: Sequence[fx.Node]) -> bool:
         """Whether a convolution computes its weight from other tensors, as weight standardisation does."""
@@ -497,7 +530,8 @@ def traced(model: nn.Module, leaves: list[str], example: Tensor, hooks: list[Hoo
         remove_looking_hooks(followed, hooks)
         followed.train().eval()  # clears tensors that a network caches in eval mode, such as attention biases
         try:
-            with torch.no_grad(), _Factories(tracer):
+            followed_too = patch.object(_symbolic_trace, "_create_wrapped_func", tracer.followed)
+            with torch.no_grad(), _Factories(tracer), followed_too:
                 graph = tracer.trace(followed)
             _hold(graph, model, followed)
             return tracer

@@ -58,18 +58,6 @@ class NeuronTrace:
             or fails the check.
     """
 
-    @classmethod
-    def of(cls, trace: Trace, known: dict[object, "NeuronTrace"]) -> "NeuronTrace":
-        """That of a trace, or a known one if its network differs in weights alone.
-
-        Args:
-            known: by `structure`; gets that of the trace.
-        """
-        key = structure(trace)
-        if key not in known:
-            known[key] = cls(trace)
-        return known[key]
-
     def __init__(self, trace: Trace) -> None:
         self.trace = trace.of_one()
         refuse_computed_weights(trace.model, class_name(trace.model))
@@ -132,21 +120,6 @@ class NeuronTrace:
                 members.add(number, self.rules.ids.of(axes[part.name, part.axis][0])[part.index[:, 0]])
         members.add(IN_PLACE, torch.tensor([FIXED]))
         return members
-
-
-def structure(trace: Trace) -> object:
-    """What decides the neuron groups of a network: its operations, modules and shapes, and what may be an index."""
-    model = trace.model
-    tensors = [
-        (
-            name,
-            tuple(tensor.shape),
-            tensor.dtype,
-            tensor.tolist() if tensor.ndim and not tensor.is_floating_point() else 0,
-        )
-        for name, tensor in (*model.named_parameters(), *model.named_buffers())
-    ]
-    return f"{model}\n{trace.graph}\n{tensors}\n{tuple(trace.example.shape)}"
 
 
 class Members:

@@ -70,6 +70,7 @@ RULES = {
         "einsum": words("einsum"),
         "dot_product": words("scaled_dot_product_attention"),
         "normalized": words("normalize softmax log_softmax"),
+        "filled": words("new_zeros new_ones new_full"),
     }.items()
     for name in kinds
 }
@@ -533,6 +534,10 @@ class Rules:
             self.ids.unify(ids, ids.narrow(axis, 0, 1))
         first = ids[(..., *[0] * len(summed))] if summed else ids
         return first.expand(node.meta["value"])
+
+    def _filled(self, node: fx.Node) -> Tensor:
+        """A new tensor, which takes nothing but its device from another."""
+        return _zeros(node.meta["value"])
 
     def _unknown(self, node: fx.Node) -> Any:
         function = str(node.target) if node.op == "call_method" else getattr(node.target, "__name__", str(node.target))

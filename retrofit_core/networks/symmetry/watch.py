@@ -14,7 +14,8 @@ from torch.nn import functional as F
 
 from ...system.device import CHUNK_BYTES, check_sums
 from ...system.monitor import Monitor
-from ..levels.tracing import Interpreter, trace
+from ..levels.same_code import traces_of
+from ..levels.tracing import Interpreter, Trace
 from .maps import Group, Point
 
 MOST_SAMPLES = 100  # per batch, for visible progress and quick cancelling
@@ -50,24 +51,17 @@ class Sums:
 
 
 class Watched(Interpreter):
-    """A network that records the values at the points of its groups.
-
-    Args:
-        example: (B, ...) input.
-    """
+    """A network that records the values at the points of its groups."""
 
     def __init__(
         self,
-        model: nn.Module,
+        trace: Trace,
         groups: Sequence[Group],
-        example: Tensor,
         *,
         after: bool = False,
         window: int | None = None,
-        leaves: Sequence[str] = (),
     ):
-        traced = trace(model.eval(), leaves, example)
-        super().__init__(traced.graph)
+        super().__init__(trace.graph)
         self.after, self.window = after, window
         self.points = {self._key(point): point for group in groups for point in group.points}
         self.watched: dict[tuple[str, str], Tensor] = {}
@@ -145,8 +139,8 @@ def group_sums(
     device = next(models[0].parameters()).device
     example = inputs[:1].to(device)
     watched = [
-        Watched(model, model_groups, example, after=after, window=window, leaves=leaves)
-        for model, model_groups in zip(models, groups, strict=True)
+        Watched(traced, of_network, after=after, window=window)
+        for traced, of_network in zip(traces_of(models, leaves, example), groups, strict=True)
     ]
     size = sum(
         value.numel() * value.element_size() for network in watched for value in network.watch(example)[0].values()

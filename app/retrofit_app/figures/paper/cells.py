@@ -77,12 +77,14 @@ def cells(
 
 
 def _best(kind: Quantity, lines: Mapping[str, Any], rows: Collection[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """The best shown methods by the paper's numbers and by ours; only for accuracies."""
+    """The best shown methods by the paper's numbers and by ours, of those with as many sets of parents; only for accuracies."""
     methods = [row for row in rows if row in lines and not row.startswith(PARENT) and row not in REFERENCES]
     if not kind.is_accuracy:
         return frozenset(), frozenset()
     papers = ranked([lines[row].paper.mean if lines[row].paper else None for row in methods])
-    ours = ranked([None if lines[row].badge else lines[row].mean for row in methods])  # of one scale
+    alike = [row for row in methods if not lines[row].badge]  # of one scale
+    sets = max((len(lines[row].by_parents) for row in alike), default=0)
+    ours = ranked([lines[row].mean if row in alike and len(lines[row].by_parents) == sets else None for row in methods])
     return frozenset(methods[place] for place in papers), frozenset(methods[place] for place in ours)
 
 

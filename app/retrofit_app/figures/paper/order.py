@@ -14,22 +14,14 @@ from .rows import OURS, PARENT, ROW, is_repeated, mean, titled
 def rank_against_rank(column: Any, palette: Palette) -> Picture:
     """The methods' order in the paper, on the left, and in ours, on the right; lines join equal methods.
 
-    Rows at another scale than the column's have no place in it.
+    Rows at another scale than the column's, or without the parents that most rows have, have no place in it.
 
     Args:
         column: a `ReproducedColumn` whose numbers are accuracies.
     Raises:
         ValueError: fewer than two methods have a number in both.
     """
-    both = [
-        line
-        for line in column.all_lines
-        if line.paper is not None
-        and line.mean is not None
-        and not line.badge
-        and not line.row.startswith(PARENT)
-        and not is_repeated(column, line)
-    ]
+    both = [line for line in column.comparable if not line.row.startswith(PARENT) and not is_repeated(column, line)]
     if len(both) < 2:
         raise ValueError(
             f"{column.table}, {column.name} has fewer than two methods with both numbers: there is no order."

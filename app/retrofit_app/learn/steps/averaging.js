@@ -44,7 +44,7 @@
         planes[index].note(`saw ${World.classesOf(network).map((c) => Draw.CLASSES[c]).join(" and ")}`);
       }
       const chart = accuracyChart("weights", ["A", "halfway", "B"]);
-      const cover = el("p", { class: "hidden-until" }, "Answer the question to see what is between A and B.");
+      const cover = el("p", { class: "hidden-until" }, "What is between A and B? Answer the question to see it.");
       page.figure.append(chart.node, cover);
       let line = null;
       page.onUpdate(() => {

@@ -32,7 +32,7 @@
         key: "guess", question: "Give the layer 16 fused neurons, as many as both parents have. What is the grouping error?",
         options: () => {
           const { grouping, energy } = fused(16).levels[Number(page.state.level) - 1];
-          const fact = `Each neuron gets a group of its own, so it is its own target: <b>${(100 * grouping / energy).toFixed(2)} %</b>. But the layer is twice as wide.`;
+          const fact = `Each neuron is its own target: <b>${(100 * grouping / energy).toFixed(2)} %</b>. But the layer is twice as wide.`;
           return [["half of that with 8 neurons", `No. ${fact}`, false], ["zero", `Right. ${fact}`, true], ["the same as with 8 neurons", `No. ${fact}`, false]];
         },
       });

@@ -110,10 +110,11 @@
       return { ...state, parents, groups: isGrouping(state.groups, 4 * parents) ? state.groups : START[parents] };
     },
     mount(page) {
-      page.say(`The fused layer has room for 4 neurons; the parents bring 8. So make 4 groups {R}. Fused neuron k stands for group {R} and
+      page.say((state) => `The fused layer has room for 4 neurons; the parents bring ${4 * state.parents}. So make 4 groups {R}. Fused neuron k stands for group {R} and
         aims at its mean, the target {T}. The <b class="grouping">grouping error</b> says how unlike the members are (all {s} are equal here):`);
       page.formula("Σ<sub>k</sub> Σ<sub>j∈{R}</sub> {s}<sub>j</sub> ‖{T} − {z}<sub>j</sub>‖²");
-      page.say("<b>Drag a neuron onto another target</b> (or press 1 to 4 on it). Can you beat the two methods below?");
+      page.say((state) => `<b>Drag a neuron onto another target</b> (or press 1 to 4 on it). Can you beat ${
+        state.parents === 2 ? "the two methods" : "k-means"} below?`);
       const bars = page.say("", "bars");
       const list = () => neurons.slice(0, 4 * page.state.parents);
       const scores = () => list().map(() => 0.25);

@@ -23,7 +23,7 @@
     The method is from “Model Fusion via Retrofitting”; that paper's networks are better trained and its numbers higher, and its order of methods is nearly this one.</p>`;
   const METHODS = [["KF", "k-means (KF)"], ["HF", "Hungarian (HF)"], ["random", "random groups"], ["same-index", "same place"]];
   const REGIMES = [["classes", "two classes each"], ["skewed", "skewed shares"], ["all", "all data"]];
-  const START = { view: "play", regime: "classes", parents: 2, width: 8, method: "KF", score: "conductance", fused: 8, from: "all", count: 200, ridge: -2, fit: true };
+  const START = { view: "play", regime: "classes", parents: 2, width: 8, method: "KF", score: "conductance", head: "scores", fused: 8, from: "all", count: 200, ridge: -2, fit: true };
 
   Tour.step({
     title: "Sandbox and cheat sheet", short: "Sandbox",
@@ -34,6 +34,7 @@
       regime: REGIMES.some(([name]) => name === state.regime) ? state.regime : "classes",
       method: METHODS.some(([name]) => name === state.method) ? state.method : "KF",
       score: ["uniform", "conductance", "deeplift"].includes(state.score) ? state.score : "conductance",
+      head: state.head === "ensemble" ? "ensemble" : "scores",
       from: ["all", "A"].includes(state.from) ? state.from : "all",
       parents: Math.min(4, Math.max(2, Math.round(state.parents))), width: state.width === 12 ? 12 : 8,
       fused: Math.min(24, Math.max(2, Math.round(state.fused))), count: Math.min(400, Math.max(8, Math.round(state.count))),
@@ -50,6 +51,7 @@
       page.choice({ key: "width", label: "Their width", options: [[8, "8"], [12, "12"]], into });
       page.choice({ key: "method", label: "Groups", options: METHODS.map(([name, label]) => [name, label, obstacle(name)]), into });
       page.choice({ key: "score", label: "Importance", options: [["uniform", "uniform"], ["conductance", "conductance"], ["deeplift", "DeepLIFT"]], into });
+      page.choice({ key: "head", label: "Outputs are fitted to", options: [["scores", "mean of logits"], ["ensemble", "the ensemble's answer", (state) => (state.fit ? "" : "Without a fit, outputs are averages in groups.")]], into });
       page.choice({ key: "from", label: "Samples of", options: [["all", "all classes"], ["A", "A's classes"]], into });
       page.choice({ key: "fit", label: "Fit", options: [[true, "least squares"], [false, "none: average in groups"]], into });
       page.slider({ key: "fused", label: "Fused neurons per layer", min: 2, max: 24, into });
@@ -58,7 +60,7 @@
       const copy = page.buttons(
         ["Start again", () => page.set(START)],
         ["Copy link", (button) => {
-          navigator.clipboard?.writeText(location.href);
+          navigator.clipboard?.writeText(Tour.link());
           button.textContent = "Copied";
           setTimeout(() => { button.textContent = "Copy link"; }, 1500);
         }]);
@@ -106,7 +108,7 @@
         bars.replaceChildren();
         if (reason) return;
         const data = World.samples(state.from === "A" ? World.classesOf(parents[0]) : [0, 1, 2, 3], state.count);
-        const fusion = World.fuse(parents, { method: state.method, score: state.score, width: state.fused, ridge: `${10 ** state.ridge}x`, fit: state.fit }, data);
+        const fusion = World.fuse(parents, { method: state.method, score: state.score, head: state.head, width: state.fused, ridge: `${10 ** state.ridge}x`, fit: state.fit }, data);
         drawn[count + 1].regions(fusion.network);
         drawn[count + 1].value(Draw.percent(fusion.accuracy, 1));
         drawn[count + 1].note("one network");
@@ -119,7 +121,7 @@
           return row;
         }));
         const head = el("p", { class: "small" });
-        head.innerHTML = `Errors in %: <b class="grouping">grouping</b> + <b class="approximation">approximation</b>. At the outputs (level 3): how much the networks disagree about a class. Conductance gives nearly no weight to classes that a network never saw.`;
+        head.innerHTML = `Errors in %: <b class="grouping">grouping</b> + <b class="approximation">approximation</b>. At the outputs (level 3): how much the networks disagree about a class${state.head === "ensemble" ? "; here all have the ensemble's answer" : ""}. Conductance gives nearly no weight to classes that a network never saw.`;
         bars.prepend(head);
       });
     },

@@ -10,7 +10,6 @@ from retrofit_app.figures.booktable import Column, Line, Table, ranked
 from retrofit_app.figures.leaderboard import seconds_words
 from retrofit_app.runs import leaderboards, methods
 from retrofit_app.runs.leaderboards import BoardRun, Leaderboard
-from retrofit_app.widgets import copies
 
 COLUMNS = (
     Column("network", "The place, the method, its importance and options.", is_number=False),
@@ -190,7 +189,7 @@ def origin(leaderboard: Leaderboard, entry: runs.Entry) -> widgets.Several:
     def texts() -> tuple[str, str, str]:
         from retrofit_core.runs import snippets
 
-        pairs = [(run.config, copies.training_of(entry)) for run in leaderboard.runs]
+        pairs = [(run.config, runs.training_of(entry)) for run in leaderboard.runs]
         return (
             snippets.comparison_command(pairs),
             snippets.comparison_python(pairs),

@@ -30,7 +30,7 @@ def texts(networks: Sequence[FusedNetwork]) -> tuple[str, str, str]:
     from retrofit_core.runs import RunConfig, snippets
 
     entries = {network.entry.name: network.entry for network in networks}
-    pairs = [(RunConfig.from_json(entry.config), copies.training_of(entry)) for entry in entries.values()]
+    pairs = [(RunConfig.from_json(entry.config), runs.training_of(entry)) for entry in entries.values()]
     lines = [
         snippets.comparison_command(pairs),
         *(_tuning(network) for network in networks if network.tuning is not None),

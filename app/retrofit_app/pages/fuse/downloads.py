@@ -1,4 +1,4 @@
-"""Downloads of a finished run: the network, its levels, the record, and the run as a command or Python."""
+"""Downloads of a finished run: a page to send, the network, its levels, the record, and the run as a command or Python."""
 
 import io
 import zipfile
@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from retrofit_app import runs, widgets
+from retrofit_app import runs, share, widgets
+from retrofit_app.runs.levels import report_of
 from retrofit_app.widgets import copies, readings
 
 
@@ -16,6 +17,14 @@ def downloads(entry: runs.Entry) -> None:
     st.header("Take it with you", anchor=False)
     name = f"{entry.name}-{entry.config['method'].lower()}"
     files = (
+        (
+            "Page to send",
+            "run.html",
+            "page",
+            lambda: share.page(entry),
+            "This run as one HTML file: it opens in any browser without the workbench or a connection, and its figures are "
+            "interactive (5 MB).",
+        ),
         (
             "Fused network",
             "fused.safetensors",
@@ -40,7 +49,7 @@ def downloads(entry: runs.Entry) -> None:
     )
     levels = not pd.read_parquet(entry.folder / "levels.parquet", columns=["level"]).empty
     with st.container(horizontal=True):
-        for label, ending, kind, read, words in files if levels else (files[0], files[2]):
+        for label, ending, kind, read, words in [one for one in files if levels or one[2] != "csv"]:
             st.download_button(
                 label,
                 read,
@@ -55,7 +64,7 @@ def downloads(entry: runs.Entry) -> None:
 
 def levels_csv(entry: runs.Entry) -> bytes:
     """The table of levels, as on the page Levels."""
-    return widgets.csv(readings.report(readings.overview(entry)), entry)
+    return widgets.csv(report_of(readings.overview(entry)), entry)
 
 
 def record_zip(folder: Path) -> bytes:

@@ -34,7 +34,7 @@ def form() -> None:
     picks, ignored = options.settle(picks)
     for sentence in ignored:
         st.warning(escaped(sentence))
-    _pick_preset(preset)
+    _pick_preset(preset, picks)
     # Filled last: Start depends on everything below.
     action = st.container(horizontal=True, vertical_alignment="center", key="fuse-action")
     st.markdown("**Networks**")
@@ -83,7 +83,10 @@ def ask_to_open(names: list[str]) -> None:
     )
 
 
-def _pick_preset(preset: str) -> None:
+def _pick_preset(preset: str, picks: Picks) -> None:
+    chosen = presets.holds(preset, picks)
+    if not chosen:  # its sentence would say what is no longer so
+        st.session_state[FORM.key("preset")] = None
     st.pills(
         "Start from",
         list(PRESETS),
@@ -92,7 +95,8 @@ def _pick_preset(preset: str) -> None:
         on_change=_write_preset,
         help=HELP["preset"],
     )
-    st.caption(PRESETS[preset].sentence)
+    if chosen:
+        st.caption(PRESETS[preset].sentence)
 
 
 def _write_preset() -> None:

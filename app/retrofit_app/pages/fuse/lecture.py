@@ -9,13 +9,13 @@ from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import Palette, Tile, escaped, percent
 from retrofit_app.figures.waterfall import Step, waterfall
 from retrofit_app.figures.words import first_up, signed
-from retrofit_app.runs import ingredients
+from retrofit_app.runs import headline, ingredients
+from retrofit_app.runs.ingredients import finding, steps_of, table
 from retrofit_app.shell.lectures import HIDDEN, Slide
 from retrofit_app.widgets import pictures, readings
 from retrofit_core.runs.store import Work
 
-from . import equal_budget, headline
-from .ingredients import finding, steps_of, table
+from . import equal_budget
 
 #: Heights in px of waterfall and drawn network on a page of 1280 x 720; they grow with the window.
 WATERFALL, STRIP = 520, 480

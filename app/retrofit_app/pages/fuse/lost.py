@@ -8,6 +8,7 @@ import streamlit as st
 from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import escaped
 from retrofit_app.runs import methods
+from retrofit_app.runs.levels import strip_words
 from retrofit_app.shell import navigation
 from retrofit_app.widgets import pictures, readings
 from retrofit_app.widgets.errors import guarded
@@ -29,13 +30,6 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         st.error(f"This run's levels are not shown: {escaped(runs.without_folders(error, entry.folder))}")
         return
     name, (claim, _, cause) = overview.table["level"][worst], strip.caption.partition(". ")
-    fitted = methods.goes_level_by_level(entry)
-    kinds = (
-        "Approximation error: the new level misses the groups' targets."
-        if fitted
-        else f"{methods.why_no_analysis(entry)}, so approximation errors and accuracies after each level are not shown."
-    )
-    before = " The errors are those of the fusion, before the training that follows." * methods.is_trained_after(entry)
     widgets.chart(
         "fuse-strip",
         lambda colours: pictures.picture(entry, "strip", colours, worst),
@@ -44,9 +38,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         entry,
         heading=f"**{escaped(claim.rstrip('.'))}.**",
         below="",
-        reading=f"{escaped(cause)} A block's height is the width of its level, its number the error in per cent of the neurons' "
-        "importance-weighted energy; the line is the accuracy if the fusion stopped after that level. Grouping error: neurons "
-        f"of a group are not alike. {escaped(kinds)}{before} {readings.accuracy_words(entry, overview)}",
+        reading=escaped(f"{cause} {strip_words(entry, overview)}"),
     )
     navigation.link(
         "levels",

@@ -15,13 +15,13 @@ from . import (
     downloads,
     form,
     going,
-    headline,
     history,
     ingredients,
     lecture,
     lost,
     presets,
     seen,
+    summary,
     tuning,
     tuning_form,
     unfinished,
@@ -73,7 +73,7 @@ def finished(entry: runs.Entry) -> None:
     palette = widgets.palette()
     tuned = None if methods.keeps_parents(entry) else tuning_form.chosen(entry)
     st.session_state[tuning.TILE] = tuning.tile_of(tuned)
-    headline.headline(entry, palette, tuned)
+    summary.summary(entry, palette, tuned)
     if sentence := runs.other_version(entry):
         st.info(
             f"{escaped(sentence)} To compare, delete it in *Your runs* and run it again.", icon=":material/history:"

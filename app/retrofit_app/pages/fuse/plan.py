@@ -202,10 +202,14 @@ def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.En
 
 
 def _estimate_words(estimate: Any, config: Any, trains: bool) -> str:
-    fuses = f"fusing {estimate.levels} levels" if methods.takes(config.method).levels else config.method
+    fuses = (
+        f"fusing {estimate.levels} level{'' if estimate.levels == 1 else 's'}"
+        if methods.takes(config.method).levels
+        else config.method
+    )
     what = f"Training and {fuses}" if trains else f"{fuses[0].upper()}{fuses[1:]}"
     memory = f" and {size(estimate.memory)} of memory" if estimate.memory else ""
-    return f"{what} takes **{about(estimate.seconds)}**{memory}."
+    return f"{what} {'take' if trains else 'takes'} **{about(estimate.seconds)}**{memory}."
 
 
 def size(count: int) -> str:

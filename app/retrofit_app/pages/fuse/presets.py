@@ -62,6 +62,8 @@ PRESETS: dict[str, Preset] = {
 
 
 FIRST = "shipped"
+#: What a preset's sentence is about.
+NETWORKS = ("networks", "parents", "split", "widths")
 NAMES = tuple(field.name for field in fields(Picks))
 
 
@@ -99,6 +101,11 @@ def read() -> tuple[str, Picks]:
     start = FORM.read(Start, [preset_parameter(), rows])
     rest = [parameter for parameter in parameters(start.preset, start.rows) if parameter.name != "rows"]
     return start.preset, FORM.read(lambda **values: Picks(rows=start.rows, **values), rest)
+
+
+def holds(preset: str, picks: Picks) -> bool:
+    """Whether a preset's networks are still the picked ones, so that its sentence is true."""
+    return all(getattr(picks, name) == getattr(PRESETS[preset].picks, name) for name in NETWORKS)
 
 
 def last() -> Picks:

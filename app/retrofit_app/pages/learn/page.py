@@ -1,17 +1,18 @@
 """How does retrofitting work? The explanation, live in the browser, is the file that `retrofit learn` writes."""
 
 import re
+from pathlib import Path
+from typing import Any
 
 import streamlit as st
+from streamlit.components.v2 import component
 
 from retrofit_app import learn
 from retrofit_app.address.rule import Parameter
 from retrofit_app.address.session import Scope
 from retrofit_app.shell import navigation
 
-LEARN = Scope("learn")
-#: px, the frame's height, which fits every step without scrolling.
-HEIGHT = 740
+LEARN, FRAME = Scope("learn"), "learn-frame"
 #: The steps of the page Levels.
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
 
@@ -21,11 +22,26 @@ def page() -> None:
     state = LEARN.one(Parameter("at", "", _state))
     theme = "dark" if st.context.theme.type == "dark" else "light"
     with st.container(key="learn"):  # style.css gives it the window's height
-        st.iframe(learn.page(theme, state), height=HEIGHT, alt="How retrofitting works, step by step")
+        data = {"page": learn.page(), "at": state, "theme": theme}
+        _component()(key=FRAME, data=data, on_shows_change=_told)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="learn-links"):
         st.markdown("**Show this on my run**", width="content")
         for step in STEPS:
             navigation.link("levels", step.capitalize(), f"The page Levels: {step} of the run that is open.", step=step)
+
+
+@st.cache_resource
+def _component() -> Any:
+    script = Path(__file__).with_name("frame.js").read_text()
+    return component("retrofit-learn", js=script, html="<span></span>", isolate_styles=False)
+
+
+def _told() -> None:
+    """Put what the frame shows into the address."""
+    try:
+        LEARN.change(at=_state(st.session_state[FRAME]["shows"]))
+    except ValueError:
+        return  # the browser is not ours to trust
 
 
 def _state(text: str) -> str:

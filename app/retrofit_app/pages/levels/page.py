@@ -9,10 +9,10 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.runs import methods
+from retrofit_app.runs.levels import Overview, report_of
 from retrofit_app.shell import lectures, picker
 from retrofit_app.widgets import copies, example, neurons, pictures, readings
 from retrofit_app.widgets.errors import guarded
-from retrofit_app.widgets.readings import Overview
 
 from . import analysing, panels, parameters, stepper
 from .parameters import Where
@@ -205,7 +205,7 @@ def everything(entry: runs.Entry, overview: Overview) -> None:
     with box:
         st.download_button(
             "Report of all levels (CSV)",
-            lambda: widgets.csv(readings.report(overview), entry),
+            lambda: widgets.csv(report_of(overview), entry),
             f"{entry.name}-levels.csv",
             "text/csv",
             on_click="ignore",

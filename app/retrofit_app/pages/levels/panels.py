@@ -235,7 +235,8 @@ def show_picked(view: View) -> None:
     mean = float(grouped.weights[picked].mean())
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(
-            f"**{len(picked)} neurons picked**: {', '.join(parents)}; mean importance {figures.number(mean, 2)} × mean"
+            f"**{len(picked)} neuron{'' if len(picked) == 1 else 's'} picked**: {', '.join(parents)}; "
+            f"mean importance {figures.number(mean, 2)} × mean"
         )
         st.button(
             "Clear pick",

@@ -3,9 +3,8 @@
 import streamlit as st
 
 from retrofit_app.figures import percent
+from retrofit_app.runs.levels import Overview, accuracy_words
 from retrofit_app.shell import navigation
-from retrofit_app.widgets import readings
-from retrofit_app.widgets.readings import Overview
 
 from .view import View
 
@@ -65,5 +64,5 @@ def how_to_read(view: View, overview: Overview, step: str) -> None:
     hidden = max(0.0, 100 * (1 - float(view.report.explained[:2].sum())))
     with st.container(key="reading"):
         navigation.link("learn", f"Learn: {step} on small networks", "Your browser fuses them live.", at=LEARNED[step])
-        drawn = f"{NETWORK} {readings.accuracy_words(view.entry, overview)}".rstrip()
+        drawn = f"{NETWORK} {accuracy_words(view.entry, overview)}".rstrip()
         st.markdown(f"{drawn}\n\n{STEPS[step].format(rows=view.report.rows, hidden=percent(hidden))}")

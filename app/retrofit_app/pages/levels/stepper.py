@@ -6,8 +6,8 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures import escaped, percent
+from retrofit_app.runs.levels import Overview
 from retrofit_app.shell import lectures
-from retrofit_app.widgets.readings import Overview
 
 from .parameters import LEVELS, STEPS, to_level
 

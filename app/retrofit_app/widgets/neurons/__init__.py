@@ -21,7 +21,7 @@ from retrofit_app.figures.plane import axis_words, mark_size
 from retrofit_app.models.kept import kept
 
 from .. import readings
-from ..downloads import LICENCE, source
+from ..downloads import source
 
 NAME = "retrofit-neurons"
 #: What dragging does: encircle neurons, or nothing, so that a finger scrolls the page.
@@ -116,7 +116,7 @@ def pictures(
         picked=list(looks.picked),
         marked=list(looks.marked),
         followed=list(looks.followed),
-        signature=[f"{source(entry)}.", LICENCE],
+        signature=[f"{source(entry)}.", runs.LICENCE],
         colours=_colours(),
         plane=_plane(entry, level, looks.whole),
         pictures=b"[" + b",".join(parts) + b"]",

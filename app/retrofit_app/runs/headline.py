@@ -5,55 +5,32 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import streamlit as st
-
-from retrofit_app import figures, runs
+from retrofit_app import figures
 from retrofit_app.figures import Tile, difference, escaped, letter, lettered, listing, number, percent
-from retrofit_app.runs import followups, methods
 from retrofit_core.runs.store import Work
+
+from . import followups, methods
+from .records import Entry, bundle_facts
 
 SEEN = 50.0  # the accuracy on every class, in per cent, from which a fused network "sees it all"
 MOST_TILES = 6  # most parents with their own tiles
 BESIDE = 2  # most parents in one row with the networks made of them
 
 
-def headline(entry: runs.Entry, palette: figures.Palette, tuned: Work | None = None) -> None:
-    """Draw title, tiles, and the finding in a sentence.
-
-    Args:
-        tuned: the fine-tuning whose network also gets a tile, once it exists.
-    """
-    networks, classes = entry.metrics.get("networks"), entry.metrics.get("classes")
-    parents = len(entry.config["models"])
-    if not networks or not classes:
-        st.title(_title(parents), anchor=False)
-        st.markdown(
-            f"{escaped(entry.config['method'])}. No accuracies were measured; `retrofit fuse … --evaluate --record` does it."
-        )
-        return
-    counts = runs.class_counts(entry)
-    shown = rows(entry, counts, tuned)
-    st.title(title(entry, counts), anchor=False)
-    st.html(figures.tiles(shown, classes, palette))
-    st.markdown(finding(entry), help=_reading(entry, any(any(tile.guessed) for row in shown for tile in row)))
-    if sentence := shortfall(entry, counts):
-        st.warning(sentence, icon=":material/trending_down:")
-
-
-def title(entry: runs.Entry, counts: Sequence[Sequence[int]] | None) -> str:
+def title(entry: Entry, counts: Sequence[Sequence[int]] | None) -> str:
     """What was made of the networks; for `counts` see `rows`."""
     parents, together = len(entry.config["models"]), methods.keeps_parents(entry)
     if kept := methods.keeps_one(entry):
         return f"Auto kept {kept}: no fusion beat it on held-out samples"
     if not together and _halves(counts, parents) and _sees_all(entry.metrics["networks"]["fused"]):
         return "Two half-blind networks, one that sees it all"
-    return _title(parents, together)
+    return named(parents, together)
 
 
 # --- the tiles ------------------------------------------------------------------------------------
 
 
-def rows(entry: runs.Entry, counts: Sequence[Sequence[int]] | None, tuned: Work | None = None) -> list[list[Tile]]:
+def rows(entry: Entry, counts: Sequence[Sequence[int]] | None, tuned: Work | None = None) -> list[list[Tile]]:
     """A run's tiles: its parents, the average, the fused network and the ensemble, as far as they differ, and the
     fine-tuned network.
 
@@ -84,7 +61,7 @@ def _all_parents(accuracies: Sequence[float]) -> Tile:
     return Tile(f"{len(accuracies)} networks", value, "", f"the best is {letter(best)}")
 
 
-def _made_of_them(entry: runs.Entry, networks: dict[str, Any], parents: int) -> list[Tile]:
+def _made_of_them(entry: Entry, networks: dict[str, Any], parents: int) -> list[Tile]:
     """Average, fused network and ensemble, as far as they are networks of their own."""
     fused, average = networks["fused"], networks.get("average")
     cost = "at twice the cost" if parents == 2 else f"at {parents} times the cost"
@@ -120,7 +97,7 @@ def _tile(name: str, table: dict[str, Any], note: str, role: str = "parent", see
 # --- the words ------------------------------------------------------------------------------------
 
 
-def finding(entry: runs.Entry) -> str:
+def finding(entry: Entry) -> str:
     """What the method did, and how the result compares with the best parent and the ensemble."""
     networks, n = entry.metrics["networks"], len(entry.config["models"])
     fused, best = networks["fused"], best_parent(networks, n)
@@ -143,7 +120,7 @@ def best_parent(networks: dict[str, Any], parents: int) -> int:
     return max(range(parents), key=lambda index: networks[f"parent {index}"]["accuracy"])
 
 
-def _made(entry: runs.Entry) -> str:
+def _made(entry: Entry) -> str:
     """What the method did, from which samples, in what time."""
     config, method, n = entry.config, escaped(entry.config["method"]), len(entry.config["models"])
     if methods.keeps_parents(entry):
@@ -160,7 +137,7 @@ def _made(entry: runs.Entry) -> str:
     return f"**{method}**{weighed} made one network of {'them' if n > 1 else 'it'}{samples}{seconds}"
 
 
-def _reading(entry: runs.Entry, guesses: bool) -> str:
+def reading(entry: Entry, guesses: bool) -> str:
     """How to read the tiles and the finding."""
     samples = entry.metrics["networks"]["fused"]["samples"]
     hollow = "; hollow: one that it recognises by chance, without training on it" if guesses else ""
@@ -169,7 +146,7 @@ def _reading(entry: runs.Entry, guesses: bool) -> str:
         f"interval on {samples:,} test images; in brackets: 95 % interval of a difference, paired image by image."
     ]
     if entry.shipped:
-        facts = runs.bundle_facts()
+        facts = bundle_facts()
         results = [table["fused"] for table in facts["tried"].values()]
         words.append(
             f"This is one split of scikit-learn's digits; over {len(results)} splits {facts['typical']} reaches "
@@ -187,7 +164,7 @@ def _sees_all(table: dict[str, Any]) -> bool:
     return all((value or 0) >= SEEN for value in table["per_class"])
 
 
-def _title(parents: int, together: bool = False) -> str:
+def named(parents: int, together: bool = False) -> str:
     count = {1: "One", 2: "Two", 3: "Three", 4: "Four", 5: "Five", 6: "Six"}.get(parents, str(parents))
     if together:
         return f"{count} networks, side by side"
@@ -197,12 +174,12 @@ def _title(parents: int, together: bool = False) -> str:
 KNOWN_WELL = 0.8  # the network is weak on classes below this share of its accuracy
 
 
-def of_first(entry: runs.Entry) -> bool:
+def of_first(entry: Entry) -> bool:
     """Whether the samples are network A's own training images."""
     return bool(entry.config.get("splits")) and entry.config.get("fusion_from") != "iid"
 
 
-def shortfall(entry: runs.Entry, counts: Sequence[Sequence[int]] | None) -> str:
+def shortfall(entry: Entry, counts: Sequence[Sequence[int]] | None) -> str:
     """What the samples lack, if a parent is clearly better than the fused network; else empty.
 
     Args:

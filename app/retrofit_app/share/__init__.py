@@ -1,0 +1,261 @@
+"""A finished run as one HTML file, for readers without the workbench: no server, no network, figures that answer the pointer.
+
+It has the app's figures and words; figures are in it twice, in light and in dark colours.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from html import escape
+from pathlib import Path, PurePath
+from typing import Any
+
+from plotly.offline import get_plotlyjs
+from plotly.utils import PlotlyJSONEncoder
+
+from retrofit_app import figures, runs
+from retrofit_app.figures import CONFIG, DARK, LIGHT, Palette, Picture, plain_text
+from retrofit_app.figures.landscape import average_words, caption
+from retrofit_app.figures.waterfall import waterfall
+from retrofit_app.runs import followups, headline, ingredients, levels, methods
+from retrofit_app.shell.style import stylesheet
+from retrofit_core.catalogue import CATALOGUE
+from retrofit_core.runs.store import FINETUNING, LANDSCAPE
+from retrofit_core.system import files
+
+FOLDER = Path(__file__).parent
+#: Most levels whose neurons are drawn: those that lose most.
+MOST_LEVELS = 12
+#: Nothing is loaded from anywhere, whatever a name in the record says.
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+#: What a reader needs to know first.
+INTRODUCTION = (
+    "Trained networks are made into one. Accuracies are those on test images, and columns those of each class. Point at a "
+    "figure to read its values."
+)
+RETROFITTING = (
+    "Retrofitting goes through the networks level by level: neurons that respond alike form a group, and the weights of the new "
+    "network are fitted so that each of its neurons gives the mean of a group."
+)
+CLUSTERS = (
+    "Every mark is a neuron; its shape is its network, its area its importance. Neurons near each other respond alike. One "
+    "colour is one group, which becomes one neuron of the fused network; hollow marks are alone in theirs."
+)
+PLANES = "Every point of the plane is a network, too: a mixture of the three that span it."
+ARI = "ARI: how alike the groups of two importance scores are, 1 if they are the same; in brackets, two seeds of one score."
+
+
+def page(entry: runs.Entry) -> str:
+    """The whole file of a finished run; a part whose files are damaged says so in its place.
+
+    Raises:
+        ValueError: the run is not finished.
+    """
+    if entry.state != "done":
+        raise ValueError(f"run {entry.name} is {entry.state}, and only finished runs can be shared. Finish it first.")
+    title = headline.title(entry, runs.class_counts(entry)) if entry.metrics.get("networks") else _plain_title(entry)
+    parts = (
+        (title, _networks),
+        ("What does each ingredient bring?", _ingredients),
+        ("Where is something lost?", _levels),
+        ("Which neurons were merged?", _clusters),
+        ("What is between the networks?", _landscape),
+        ("How was it made?", _origin),
+    )
+    inside = "".join(
+        _section(heading, part, entry, "h2" if index else "h1") for index, (heading, part) in enumerate(parts)
+    )
+    colours = "".join(
+        f"{ground}{{{palette.css}}}}}"
+        for ground, palette in (
+            ("@media all{:root", LIGHT),
+            ("@media screen and (prefers-color-scheme:dark){:root", DARK),
+        )
+    )
+    script = f"const CONFIG={json.dumps(CONFIG)};\n{(FOLDER / 'page.js').read_text(encoding='utf-8')}"
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
+        f"<meta http-equiv='Content-Security-Policy' content=\"{POLICY}\"><meta name='color-scheme' content='light dark'>"
+        f"<title>{escape(title)} · {escape(entry.name)}</title>"
+        f"<style>{colours}{(FOLDER / 'page.css').read_text(encoding='utf-8')}</style>{stylesheet('tiles')}</head>"
+        f"<body><main>{inside}</main><script>{get_plotlyjs()}</script><script>{script}</script></body></html>"
+    )
+
+
+def save(record: str | Path, out: str | Path) -> None:
+    """Write the file of a record, whole or not at all.
+
+    Raises:
+        ValueError: the record is unreadable, or its run is not finished.
+    """
+    folder = Path(record).absolute()
+    files.write(Path(out), page(runs.read_entry(folder, shipped=folder.parent == runs.BUNDLED)))
+
+
+def _section(heading: str, part: Callable[[runs.Entry], Iterable[str]], entry: runs.Entry, tag: str) -> str:
+    """A part below its heading; nothing if the run has no such part."""
+    try:
+        inside = "".join(part(entry))
+    except ValueError as error:
+        inside = _text(f"Not shown: {runs.without_folders(error, entry.folder)}")
+    return f"<section><{tag}>{escape(heading)}</{tag}>{inside}</section>" if inside else ""
+
+
+# --- the parts ------------------------------------------------------------------------------------
+
+
+def _plain_title(entry: runs.Entry) -> str:
+    return headline.named(len(entry.config["models"]), methods.keeps_parents(entry))
+
+
+def _networks(entry: runs.Entry) -> Iterator[str]:
+    """Introduction, tiles, finding."""
+    method = entry.config["method"]
+    does = RETROFITTING if methods.goes_level_by_level(entry) else CATALOGUE[method].sentence
+    yield _text(f"{INTRODUCTION} {does if method in CATALOGUE or does is RETROFITTING else ''}")
+    if not entry.metrics.get("networks"):
+        yield _text("No accuracies were measured.", "claim")
+        return
+    counts = runs.class_counts(entry)
+    tuned = next(filter(followups.has_network, followups.works_of(entry, FINETUNING)), None)
+    shown = headline.rows(entry, counts, tuned)
+    # The colours are the page's, which follow its theme.
+    yield figures.tiles(shown, entry.metrics["classes"], LIGHT).replace(LIGHT.css, "")
+    yield _text(f"{headline.finding(entry)} {headline.shortfall(entry, counts)}", "claim")
+    yield _text(headline.reading(entry, any(any(tile.guessed) for row in shown for tile in row)), "small")
+
+
+def _ingredients(entry: runs.Entry) -> Iterator[str]:
+    work = ingredients.work_of(entry)
+    if not ingredients.has_some(entry) or work.state != "done":
+        return
+    steps = ingredients.steps_of(ingredients.read(work), entry.config["method"])
+    finding = ingredients.finding(steps)
+    yield _text(finding, "claim")
+    yield _figure(lambda palette: waterfall(steps, finding, palette), ingredients.READING)
+
+
+def _levels(entry: runs.Entry) -> Iterator[str]:
+    """The strip over all levels, and a table of their errors and indices."""
+    overview = levels.overview(entry)
+    if overview.table.empty:
+        return
+
+    def strip(palette: Palette) -> Picture:
+        return figures.drawn_network(overview.table, overview.course, palette)
+
+    claim, _, cause = strip(LIGHT).caption.partition(". ")
+    yield _text(f"{claim.rstrip('.')}.", "claim")
+    yield _figure(strip, f"{cause} {levels.strip_words(entry, overview)}")
+    head = ["level", "neurons", "grouping error", "approximation error"]
+    rows = [
+        [
+            f"{index} · {row['level']}",
+            f"{row['widths']} → {row['fused']}",
+            figures.percent(100 * row["grouping share"]),
+            figures.percent(100 * row["approximation share"]),
+        ]
+        for index, row in enumerate(overview.table.to_dict("records"), 1)
+    ]
+    if overview.measured:
+        head.append("accuracy after it")
+        for row, accuracy in zip(rows, overview.accuracy[1:], strict=True):
+            row.append(figures.percent(accuracy))
+    analysed, score = levels.analysis(entry), entry.config["importance"]
+    for other in analysed.levels[0].labels if analysed else ():
+        if other != score:
+            head.append(f"ARI with {other}")
+            for row, level in zip(rows, analysed.levels, strict=True):
+                row.append(figures.index_words(level.agreement, score, other).removeprefix("ARI "))
+    yield _table(head, rows)
+    yield _text(ARI, "small") if any(name.startswith("ARI") for name in head) else ""
+
+
+def _clusters(entry: runs.Entry) -> Iterator[str]:
+    """The groups of the levels that lose most."""
+    overview = levels.overview(entry)
+    if overview.table.empty:
+        return
+    reports, analysed = levels.record(entry).levels, levels.analysis(entry)
+    losses = (overview.table["grouping share"] + overview.table["approximation share"]).tolist()
+    most = sorted(sorted(range(len(reports)), key=lambda index: -losses[index])[:MOST_LEVELS])
+    yield _text(CLUSTERS)
+    if len(most) < len(reports):
+        yield _text(f"The {MOST_LEVELS} of {len(reports)} levels with the largest errors are drawn.")
+    yield "<div class='pair'>"
+    for index in most:
+        grouped = levels.grouped(entry, reports, analysed, index)
+        yield _figure(
+            lambda palette, grouped=grouped: figures.clusters(grouped, palette, height=340),
+            heading=f"Level {index + 1} · {reports[index].name}",
+        )
+    yield "</div>"
+    keys = [
+        figures.cluster_key(len(entry.config["models"]), len(reports[most[0]].labels), theme) for theme in (LIGHT, DARK)
+    ]
+    yield f"<div class='light'>{keys[0]}</div><div class='dark'>{keys[1]}</div>"
+
+
+def _landscape(entry: runs.Entry) -> Iterator[str]:
+    """The newest complete landscape."""
+    whole = next((work for work in followups.works_of(entry, LANDSCAPE) if work.state == "done"), None)
+    if whole is None:
+        return
+    from retrofit_core.inspection.landscape import Survey
+
+    survey = Survey.load(whole.folder)
+    yield _text(f"{average_words(survey)} {figures.headline(survey)}", "claim")
+    yield _text(PLANES)
+    yield "<div class='pair'>"
+    for kind, good in (("loss", "low"), ("accuracy", "high")):
+        heading = f"{kind.capitalize()}: dark is {good}"
+        yield _figure(lambda palette, kind=kind: figures.landscape_plane(survey, kind, palette), heading=heading)
+    yield "</div>"
+    yield _text(caption(survey), "small")
+
+
+def _origin(entry: runs.Entry) -> Iterator[str]:
+    """The run's settings, the command that repeats it, and where the file comes from."""
+    from retrofit_core.runs import RunConfig, snippets
+
+    yield _text(f"{runs.details(entry)}.")
+    config, training = RunConfig.from_json(entry.config), runs.training_of(entry)
+    named = {kind: _without_folders(getattr(config, kind)) for kind in ("data", "splits", "base", "target")}
+    config = replace(config, models=tuple(map(_without_folders, config.models)), **named)
+    training = training and replace(training, data=_without_folders(training.data))
+    yield f"<pre>{escape(snippets.command(config, training))}</pre>"
+    yield _text(f"{runs.source(entry)}. {runs.LICENCE}", "small")
+
+
+def _without_folders(name: Any) -> Any:
+    """A file's name without the folders of this machine; other values as they are."""
+    return PurePath(name).name if isinstance(name, str) and PurePath(name).is_absolute() else name
+
+
+# --- their pieces ---------------------------------------------------------------------------------
+
+
+def _text(markdown: str, kind: str = "") -> str:
+    text = plain_text(markdown)
+    return f"<p class='{kind}'>{escape(text)}</p>" if text else ""
+
+
+def _figure(draw: Callable[[Palette], Picture], words: str | None = None, heading: str = "") -> str:
+    """A picture in both themes' colours, with words (by default its caption) below."""
+    light, dark = draw(LIGHT), draw(DARK)
+    both = {name: each.figure.to_plotly_json() for name, each in (("light", light), ("dark", dark))}
+    content = json.dumps(both, cls=PlotlyJSONEncoder).replace("<", "\\u003c")
+    above = f"<h3>{escape(heading)}</h3>" if heading else ""
+    return (
+        f"<figure>{above}<div class='plot' role='img' style='min-height:{light.figure.layout.height}px' "
+        f"aria-label='{escape(light.alt, quote=True)}'></div><script type='application/json'>{content}</script>"
+        f"<figcaption>{escape(plain_text(light.caption if words is None else words))}</figcaption></figure>"
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    titles = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return (
+        f"<div class='wide' tabindex='0' role='region' aria-label='Levels'><table><tr>{titles}</tr>{body}</table></div>"
+    )
