@@ -11,6 +11,7 @@ const NAMED = 12 // most ringed neurons with names
 const NEAR = { mouse: 10, touch: 24 } // most px between a pointer and the neuron it means
 const MOVED = 5 // px of movement that make a press more than a click
 const WAIT = 160 // ms from a gesture to telling the server: a second one may follow
+const EDGE = 1.6 // px, a mark's outline, in its network's colour
 const OTHER = 6, ALONE = 7 // kinds of neurons; 0 is the densest cluster, 1 to 5 have a hue
 
 const figures = new WeakMap() // the component's element -> its figure
@@ -191,9 +192,9 @@ class Picture {
         const { off, names } = this.shared, label = this.labels[row], count = this.members.get(label).length
         return [
             `neuron ${names[row]}${off.has(row) ? ', off-scale' : ''}`,
-            `cluster ${label}, ${count} members`,
+            `group ${label}, ${count} members`,
             `importance ${this.importance[row]} × mean`,
-            `${this.distances[row]} from its centroid`,
+            `${this.distances[row]} from its group's mean`,
         ]
     }
 }
@@ -240,10 +241,10 @@ function draw(pen, picture, box, colours, looks) {
 function mark(pen, picture, box, colours, row, opacity = 1) {
     const { shared } = picture, kind = picture.kinds[row], off = shared.off.has(row)
     const fill = colours.fills[kind], [x, y] = box.place(row)
-    const edge = kind === 0 ? colours.paper : kind === ALONE ? colours.grey : colours.outline
+    const parent = shared.parents[row], edge = colours.networks[parent % colours.networks.length]
     pen.mark(
-        shared.shapes[shared.parents[row]], x, y, picture.sizes[row] * box.scale,
-        off ? '' : fill, off ? (kind === ALONE ? colours.grey : fill) : edge, (off ? 2 : kind === ALONE ? 1.4 : 1) * box.scale, opacity
+        shared.shapes[parent], x, y, picture.sizes[row] * box.scale,
+        off ? '' : fill, off && kind !== ALONE ? fill : edge, (off ? 2 : EDGE) * box.scale, opacity
     )
 }
 
@@ -264,7 +265,7 @@ function name(pen, picture, box, colours, row) {
 function note(pen, picture, box, colours, row) {
     const [x, y] = box.place(row), size = picture.shared.text * box.scale, label = picture.labels[row]
     const count = picture.members.get(label).length, c = pen.context
-    const words = count > 1 ? `cluster ${label}, ${count} members` : 'alone'
+    const words = count > 1 ? `group ${label}, ${count} members` : 'alone'
     const away = (picture.sizes[row] / 2 + 9) * box.scale, above = y - away - 1.6 * size > box.y0
     c.font = `${size}px ${pen.font}`
     const width = c.measureText(words).width + size, height = 1.5 * size
@@ -347,7 +348,10 @@ class Figure {
             heading.hidden = !picture.name
             words.textContent = picture.words
             words.hidden = !picture.words
-            frame.style.height = `${this.data.height}px`
+            // On a page pictures are squares that grow with the window; in a lecture they fill what is left of it.
+            const least = `${this.data.height}px`, page = this.data.scale === 1
+            Object.assign(frame.style, { height: page ? 'auto' : least, minHeight: least, aspectRatio: page ? '1' : 'auto' })
+            frame.style.maxHeight = `max(60vh, ${least})`
             frame.classList.toggle('draws', this.data.mode !== 'click')
             frame.setAttribute('aria-label', picture.alt)
         })
