@@ -10,8 +10,7 @@ import streamlit as st
 from retrofit_app.address import session
 from retrofit_app.figures import escaped
 from retrofit_app.shell import navigation, picker
-from retrofit_app.shell.mark import mark
-from retrofit_app.shell.style import dress
+from retrofit_app.shell.mark import dress, mark
 from retrofit_app.widgets.errors import guarded
 from retrofit_core.networks import user_code
 

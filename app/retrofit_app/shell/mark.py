@@ -1,10 +1,11 @@
-"""The product's name and mark above the menu: two overlapping circles."""
+"""What all pages wear: the style sheet, and the product's name and mark above the menu, two overlapping circles."""
 
 from functools import cache
 from pathlib import Path
 
 import streamlit as st
 
+from retrofit_app.shell.style import stylesheet
 from retrofit_app.widgets import palette
 
 STATIC = Path(__file__).parents[1] / "static"
@@ -12,6 +13,16 @@ NAME = (
     "<text x='70' y='30' font-family='Source Sans, Source Sans Pro, Arial, sans-serif' font-size='29' font-weight='600' "
     "fill='{ink}'>Retrofit</text></svg>"
 )
+
+
+def dress(*parts: str) -> None:
+    """Put parts of style.css into the page.
+
+    Raises:
+        KeyError: there is no such part.
+    """
+    # The empty element keeps it in the page. Styles alone go where toasts go, and a toast would take their place.
+    st.html(f"{''.join(map(stylesheet, parts))}<i hidden></i>")
 
 
 def mark() -> None:

@@ -4,19 +4,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-import streamlit as st
-
 SHEET = Path(__file__).with_name("style.css")
-
-
-def dress(*parts: str) -> None:
-    """Put parts of style.css into the page.
-
-    Raises:
-        KeyError: there is no such part.
-    """
-    # The empty element keeps it in the page. Styles alone go where toasts go, and a toast would take their place.
-    st.html(f"{''.join(map(stylesheet, parts))}<i hidden></i>")
 
 
 @cache
