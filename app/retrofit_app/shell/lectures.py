@@ -18,7 +18,7 @@ from retrofit_app.figures import escaped
 from retrofit_app.figures.words import first_up
 from retrofit_app.widgets.errors import guarded
 
-from .style import dress
+from .mark import dress
 
 LECTURE = Scope("lecture")
 #: In a lecture these reveal the next answer or turn the page, forwards and back. Presentation remotes send the first two.
