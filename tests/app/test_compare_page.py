@@ -50,7 +50,7 @@ def test_a_useful_pair_is_compared_where_nothing_was_chosen(runs_folder):
     table, settings = tables(page)
     for name in ("HF-Linear", "KF-Linear", "network A", "network B", "ensemble", "plain average"):
         assert f"|{name}|" in table
-    assert "2 networks (sharded split) on digits, conductance importance, 359 test images" in table
+    assert "2 cnn networks (sharded split) on digits, conductance importance, 359 test images" in table
     assert table.count("1 †") == 2 and "† A single seed" in words(page)
     assert "|grouping|hungarian|kmeans|" in settings and "ridge" not in settings
     assert "HF-Linear and KF-Linear are tied with" in words(page) and "All other settings are the same." in words(page)
