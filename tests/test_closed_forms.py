@@ -263,32 +263,6 @@ def test_layers_that_mix_positions_are_refused():
         METHODS["KF-Linear"]([initialised(Positions(), k) for k in range(2)], DATA, device="cpu")
 
 
-def chain(*convolutions):
-    return nn.Sequential(*convolutions, nn.ReLU(), nn.Flatten(), nn.Linear(100, 3))
-
-
-@pytest.mark.parametrize(
-    "make, sentence",
-    [
-        (
-            lambda: chain(nn.Conv2d(2, 4, 3, groups=2)),
-            "level '0' is not affine .* of channels that no level before it makes",
-        ),
-        (
-            lambda: chain(nn.Conv2d(2, 8, 1), nn.Conv2d(8, 8, 1, groups=4), nn.Conv2d(8, 4, 3, groups=2)),
-            "level '1' is not affine .*the 4 parts of its grouped convolution are not those of the layers that it reads",
-        ),
-        (
-            lambda: nn.Sequential(nn.Conv2d(2, 6, 3), nn.Conv2d(6, 3, 5, groups=3), nn.Flatten()),
-            "level '1' is not affine in its weights: its grouped convolution makes the classes",
-        ),
-    ],
-)
-def test_what_is_refused(make, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        METHODS["KF-Linear"]([initialised(make(), k) for k in range(2)], DATA, device="cpu")
-
-
 # --- scales, and what follows the last layer -----------------------------------------------------------------------------
 
 

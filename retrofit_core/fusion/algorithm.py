@@ -231,7 +231,7 @@ class Retrofit(Algorithm):
             centred = replace(self, centre=False).plan(recentred(plan.task, means))
             plan = replace(centred, scored=plan.scored)
         task, levels, runtime = plan.task, plan.levels, plan.task.runtime
-        walk = Walk(levels, task.inputs, runtime, seed=task.seed)
+        walk = Walk(levels, task.inputs, runtime, seed=task.seed, tokens=task.tokens)
         scored = plan.scores()
         scores = levels.joined([parent.values for parent in scored])
         search = Search(levels, self.grouping, [[self._weighing(s) for s in parent] for parent in scores])

@@ -119,8 +119,9 @@ class Levels:
         """(m,) groups of a level's neurons if earlier levels determine them, -1 if their space begins here."""
         known = torch.full((sum(self.widths(index)),), -1)
         for space in self.written(index):
-            if space.first < index:
-                found = space.labels(space.first, labels(space.first))
+            if space.first < index or (space.fixed and self.fused[index].form.parts):
+                own = torch.cat([torch.arange(width) for width in space.widths])
+                found = own if space.fixed else space.labels(space.first, labels(space.first))
                 theirs, ours = (places.to(found.device) for places in space.places[index])
                 known = known.to(found.device)
                 known[theirs] = ours[found]
@@ -146,10 +147,10 @@ class Levels:
 
     def known_parts(self, index: int, labels: Labels) -> Tensor | None:
         """(m,) the fused network's part to which earlier levels assign each of the parents' neurons; None if they do not, or
-        there are no parts. A level that works channel by channel has the groups of its neurons."""
-        if self.fused[index].form.channelwise:
-            return self.known(index, labels)
-        parts = self._parts(self.fused, index)
+        there are no parts. A level whose channels are those that it reads has the groups of its neurons."""
+        form, parts = self.fused[index].form, self._parts(self.fused, index)
+        if form.parts and (form.channelwise or parts is None):
+            return self.known(index, labels) // (self.fused[index].width // form.parts)
         if parts is None or parts.first == index:
             return None
         begun = self._parts(self.fused, parts.first)

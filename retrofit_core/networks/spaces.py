@@ -51,12 +51,7 @@ def with_spaces(
         traced = NeuronTrace(trace)
         seen = [_places(traced, level, trace.model) for level in levels]
         if closed and any(level.form.parts and not level.form.channelwise for level in levels):
-            classes = {number for number, group in enumerate(traced.groups) if group.fixed}
-            levels, parts = _with_parts(levels, list(map(_movable, seen)), classes)
-            if not all(level.form.closed for level in levels):
-                return _apart(levels)
-            traced = traced.within()
-            seen = [_places(traced, level, trace.model) for level in levels]
+            traced, seen, parts = _with_parts(levels, traced, seen, trace.model)
     except Exception as error:  # whatever a rule raises on unknown operations
         if branched and isinstance(error, ValueError):
             raise ValueError(f"{network}: {error}") from error
@@ -82,27 +77,22 @@ def with_spaces(
         if index in heads:
             writing.append(replace(level, writes=_whole(level, index, blocks=heads[index])))
             continue
-        if closed and level.form.channelwise and not (_followed(level, places) and places.keys() <= spaces.keys()):
-            why = (
-                "it works channel by channel, on channels that no level before it makes, so their groups are not known"
-            )
-            return _apart([*levels[:index], _not_affine(level, why), *levels[index + 1 :]])
-        if not branched and not _followed(level, places):
+        whole = closed and level.form.parts > 0 and index not in parts  # its channels are those that it reads
+        if not branched and not _followed(level, places) and not whole:
             unknown = _unfollowed(levels, index, seen[index], trace.example, network)
             writing.append(replace(level, writes=unknown))
             continue
         if not _followed(level, places):
             places = seen[index] or {}  # with those in place (heads, pixels): fixed in every network
-        why = ""
+        if whole and not (_followed(level, places) and places.keys() <= {IN_PLACE, *spaces}):
+            each = "channel by channel" if level.form.channelwise else "part by part"
+            why = f"it works {each}, on channels that no level before it makes, so their groups are not known"
+            return _apart([*levels[:index], _not_affine(level, why), *levels[index + 1 :]])
         if not _followed(level, places):
-            why = (
-                "cannot change places (it mixes positions, or makes one number for each), so those of several networks cannot "
-                "be grouped"
+            raise ValueError(
+                f"{network}: the neurons of level {level.name!r} cannot change places (it mixes positions, or makes one number "
+                f"for each), so those of several networks cannot be grouped. {INSTEAD}"
             )
-        elif index in parts and len(places) > 1:
-            why = f"lie in parts of a grouped convolution and belong to {len(places)} kinds that cannot be exchanged"
-        if why:
-            raise ValueError(f"{network}: the neurons of level {level.name!r} {why}. {INSTEAD}")
         writing.append(replace(level, writes=_written(index, places, groups, spaces, parts.get(index))))
     writing = [
         replace(level, carried=_carried_by(level, groups, makes[:index], network if closed else ""))
@@ -269,36 +259,37 @@ def _followed(level: Level, places: Mapping[int, Tensor]) -> bool:
 
 
 def _with_parts(
-    levels: Sequence[Level], makes: Sequence[dict[int, Tensor]], classes: set[int]
-) -> tuple[list[Level], dict[int, Parts]]:
-    """Mark levels whose grouped convolutions cannot be fitted as not affine, and find the parts of the others, by level.
+    levels: Sequence[Level], traced: NeuronTrace, seen: list[dict[int, Tensor] | None], model: nn.Module
+) -> tuple[NeuronTrace, list[dict[int, Tensor] | None], dict[int, Parts]]:
+    """Let grouped convolutions make neurons of their own within their parts, where all levels in these parts have the same ones
+    and their neurons are of one kind; elsewhere channels keep their order within what is read, and are matched together.
 
     Args:
-        makes: `_movable` places of each level, where groups hold whole parts of grouped convolutions.
-        classes: numbers of the groups of classes.
+        seen: `_places` of each level, where groups hold whole parts of grouped convolutions.
+    Returns:
+        The neurons, their places, and the parts of levels, by number.
     """
-    levels, numbers = list(levels), set[int]()
-    for index, (level, places) in enumerate(zip(levels, makes, strict=True)):
-        if not level.form.parts or level.form.channelwise:
-            continue
-        why = ""
-        if level.head or classes & set(places):
-            why = "its grouped convolution makes the classes"
-        elif not any(set(places) & set(earlier) for earlier in makes[:index]):
-            why = "it is a grouped convolution of channels that no level before it makes, so their groups are not known"
-        elif len(places) > 1 or not torch.equal(
-            places[min(places)], torch.arange(level.width).view(level.form.parts, -1)
-        ):
-            why = (
-                f"the {level.form.parts} parts of its grouped convolution are not those of the layers that it reads, so they "
-                "cannot be matched as a whole"
-            )
-        if why:
-            levels[index] = _not_affine(level, why)
-        else:
-            numbers |= set(places)
-    alike = {number: [index for index, places in enumerate(makes) if set(places) == {number}] for number in numbers}
-    return levels, {index: Parts(same[0], makes[index][number]) for number, same in alike.items() for index in same}
+    makes, whole = list(map(_movable, seen)), {number for number, group in enumerate(traced.groups) if group.fixed}
+    grouped = [index for index, level in enumerate(levels) if level.form.parts and not level.form.channelwise]
+    for index in grouped:
+        level, places = levels[index], makes[index]
+        read = any(set(places) & set(earlier) for earlier in makes[:index])
+        in_order = torch.arange(level.width).view(level.form.parts, -1)
+        if len(places) != 1 or level.head or not read or not torch.equal(places[min(places)], in_order):
+            whole |= set(places)
+    while True:
+        apart = [index for index in grouped if makes[index] and not whole & set(makes[index])]
+        numbers = {number for index in apart for number in makes[index]}
+        alike = {number: [index for index, places in enumerate(makes) if set(places) == {number}] for number in numbers}
+        parts = {index: Parts(same[0], makes[index][number]) for number, same in alike.items() for index in same}
+        if not apart:
+            return traced, seen, parts
+        within = traced.within({path for index in apart for path in levels[index].form.paths})
+        inside = [_places(within, level, model) for level in levels]
+        mixed = {number for index in parts for number in makes[index] if len(inside[index] or ()) > 1}
+        if not mixed:
+            return within, inside, parts
+        whole |= mixed
 
 
 def _carried(

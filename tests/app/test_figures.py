@@ -118,7 +118,7 @@ def test_a_network_of_many_levels_has_numbers_that_fit(shipped):
     many = pd.concat([few] * 5, ignore_index=True)
     picture = figures.drawn_network(many, course([90.0] * 21, 0), LIGHT, chosen=3)
     assert not any(trace.type == "bar" and trace.text and any(trace.text) for trace in picture.figure.data)
-    assert list(picture.figure.layout.xaxis.ticktext) == ["1", "6", "11", "16"]
+    assert list(picture.figure.layout.xaxis.ticktext) == ["1", "6", "11", "16", "<b>4</b>"]
     assert figures.drawn_network(few, [], LIGHT, chosen=3).figure.layout.xaxis.ticktext[3] == "<b>4 · classifier</b>"
 
 
@@ -190,17 +190,16 @@ def marks_of(picture: figures.Picture) -> list[Any]:
     return [trace for trace in picture.figure.data if trace.customdata is not None]
 
 
-def test_outliers_stand_open_on_the_border_and_are_counted():
+def test_outliers_stand_on_the_border_with_a_stroke_outwards_and_are_counted():
     points = np.random.default_rng(0).normal(size=(40, 2))
     points[0] = [500, 0]
     picture = figures.clusters(level(points, list(range(20)) * 2, widths=(20, 20)), LIGHT)
-    opened = [
-        int(row[0])
-        for trace in marks_of(picture)
-        for row, symbol in zip(trace.customdata, trace.marker.symbol, strict=True)
-        if symbol.endswith("-open")
-    ]
-    assert 0 in opened and f"{len(opened)} outside the frame" in picture.caption
+    strokes = next(trace for trace in reversed(picture.figure.data) if trace.mode == "lines")
+    middle = sum(picture.figure.layout.xaxis.range) / 2
+    assert f"{sum(value is None for value in strokes.x)} outside the frame" in picture.caption
+    assert abs(strokes.x[1] - middle) > abs(strokes.x[0] - middle)
+    symbols = {symbol for trace in marks_of(picture) for symbol in trace.marker.symbol}
+    assert not any(symbol.endswith("-open") for symbol in symbols), "hollow means alone"
     low, high = picture.figure.layout.xaxis.range
     assert high - low < 100
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .drawing import NOTHING, Trace, line, mark, scatter
-from .marks import ALONE, FEW, OTHER, Marks, cluster_words, digits, fills, marks
+from .marks import FEW, OTHER, Marks, cluster_words, digits, fills, marks
 from .neurons import Neurons, centroid, neurons
 from .palette import GLYPHS, SHAPES, Palette
 from .picture import Picture
@@ -15,6 +15,9 @@ from .words import network
 
 MOST_NAMES = 12  # most marked neurons whose names are shown
 EDGE = 1.6  # px, the outline of a mark, in the colour of its network
+
+#: The stroke of a neuron outside the frame, in halves of the frame.
+OUT = 0.09
 
 
 def clusters(
@@ -33,8 +36,8 @@ def clusters(
     Ink: the reference's densest cluster (most members; on a tie the lowest mean distance to its centroid), with spokes to
     its importance-weighted centroid; five hues: the next largest. Another grouping's clusters take the colour of the one
     they share most members with. Grey: other clusters; hollow: single neurons. If neurons are few, lines join every
-    cluster's. Shape: parent. Area: importance in multiples of the mean. Neurons outside the frame are hollow marks on its
-    border.
+    cluster's. Shape: parent. Area: importance in multiples of the mean. Neurons outside the frame are on its border,
+    with a stroke outwards.
 
     Args:
         level: a `LevelReport`, or `Neurons`.
@@ -59,6 +62,8 @@ def clusters(
     if len(followed):
         ends = look.points[np.asarray(followed, dtype=int)]
         traces.append(_spokes(ends, ends.mean(axis=0), palette.accent, 1.6))
+    if not look.inside.all():
+        traces.append(_outwards(look.points[~look.inside], look.centre, OUT * look.reach, palette.muted))
     traces.append(_marks(look, sizes, grouped, palette, picked))
     if len(picked):
         traces.append(_rings(picked, look, sizes, palette, 5, 1.5))
@@ -85,6 +90,15 @@ def _spokes(points: np.ndarray, middle: np.ndarray, colour: str, width: float) -
         [end for point in points[:, axis].tolist() for end in (point, float(middle[axis]), None)] for axis in (0, 1)
     )
     return line(x, y, colour, width, connectgaps=False)
+
+
+def _outwards(points: np.ndarray, centre: np.ndarray, reach: float, colour: str) -> Trace:
+    """A stroke from each point away from the centre."""
+    way = points - centre
+    ends = points + reach * way / np.linalg.norm(way, axis=1, keepdims=True)
+    pairs = np.stack([points, ends], axis=1).tolist()
+    x, y = ([at for start, end in pairs for at in (start[axis], end[axis], None)] for axis in (0, 1))
+    return line(x, y, colour, 2, connectgaps=False, cliponaxis=False)
 
 
 def _rings(
@@ -114,14 +128,13 @@ def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, p
     kinds, labels, inside = look.kinds[rows], grouped.labels[rows], look.inside[rows]
     shapes = [SHAPES[parent % len(SHAPES)] for parent in grouped.parents[rows]]
     colours = np.array(fills(palette), dtype=object)[kinds]
-    edges = np.array([palette.parent(parent) for parent in grouped.parents[rows]], dtype=object)
-    hues = np.where(kinds == ALONE, edges, colours)
+    edges = [palette.parent(parent) for parent in grouped.parents[rows]]
     marker = mark(
-        [shape if within else f"{shape}-open" for shape, within in zip(shapes, inside, strict=True)],
+        shapes,
         (sizes[rows] * np.where(np.array(shapes) == "cross", 1.2, 1)).round(1).tolist(),
-        np.where(inside, colours, hues).tolist(),
-        np.where(inside, edges, hues).tolist(),
-        np.where(inside, EDGE, 2).tolist(),
+        colours.tolist(),
+        edges,
+        EDGE,
     )
     facts = zip(
         [grouped.names[row] for row in rows],

@@ -43,7 +43,7 @@ def build_level(
     output = _last_sum(segment, owners) if adding and head and len(owners) > 1 else segment.after
     summed, stream = _summed(output, owners) if adding else ([], None)
     layers = summed or owners
-    why = _why_not_affine(owners, summed)
+    why = "" if adding and head and not owners else _why_not_affine(owners, summed)
     follows = "" if why or summed else _follows(segment, owners)
     if follows and adding and head and _makes_classes(owners[0], segment.after):
         output = owners[0]
@@ -93,6 +93,8 @@ def _form(
     apart |= {stream: parts.get(segment.after, PLAIN)} if stream else {}
     prefix = graph_module(segment.nodes, segment.before, reads, parts, apart)
     facts = (layers, tuple(str(node.target) for node in nodes), prefix, stream is not None)
+    if not layers:
+        return Tied(*facts)
     if isinstance(layers[0], nn.Embedding):
         return Lookup(*facts)
     tables = {id(held(node).weight) for node in nodes[0].graph.nodes if isinstance(held(node), nn.Embedding)}

@@ -200,9 +200,10 @@ class Level:
 
     @property
     def kind(self) -> str:
-        """Label in tables: Linear, Conv2d, ..., or "not affine"."""
+        """Label in tables: Linear, Conv2d, ..., "no layer" or "not affine"."""
         names = {id(fold.layer): fold.kind for fold in self.folds}
-        return " + ".join(names.get(id(layer)) or type(layer).__name__ for layer in self.form.layers) or "not affine"
+        kinds = [names.get(id(layer)) or type(layer).__name__ for layer in self.form.layers]
+        return " + ".join(kinds) or ("not affine" if isinstance(self.form, Opaque) else "no layer")
 
     def of(self, boundary: Boundary) -> Tensor:
         """The level's output (B, ...) at the boundary after it; its neurons are on `axis`."""

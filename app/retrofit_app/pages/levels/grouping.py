@@ -97,7 +97,7 @@ def expert(view: View) -> None:
     st.toggle(
         "Outliers",
         **LEVELS.control("outliers"),
-        help="Widens the frame until every neuron is inside. Otherwise neurons outside it are drawn hollow on its border.",
+        help="Widens the frame until every neuron is inside. Otherwise those outside are on its border, with a stroke outwards.",
     )
     st.toggle(
         "The fused neuron's images for all",
@@ -126,7 +126,7 @@ def squares(view: View) -> list[Grouped]:
             note += f" · {figures.index_words(view.analysis.agreement, other, score)}".removesuffix(" · ")
         words = f"Largest group: {int(grouped.counts.max())} neurons; {int((grouped.counts == 1).sum())} are alone."
         if off:
-            words += f" {off} outside the frame {'is' if off == 1 else 'are'} drawn hollow on its border."
+            words += f" {off} outside the frame {'is' if off == 1 else 'are'} on its border, with a stroke outwards."
         words += "" if of_run or run.densest is None else f" Of the run’s largest group, {figures.flow(run, grouped)}."
         chosen = view.chosen(score, seed)
         groupings.append(

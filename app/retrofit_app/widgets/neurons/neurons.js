@@ -7,6 +7,7 @@ const PADDED = 1.06 // the frame's size as a multiple of its content's
 const FOOT = { height: 28, line: 13, text: 10 } // px, the lines at a file's foot
 const HEAD = 26 // px, a file's heading
 const SHARP = 3 // pixels of a saved PNG per pixel of the page
+const OUT = 7 // px, the stroke of a mark outside the frame
 const NAMED = 12 // most ringed neurons with names
 const NEAR = { mouse: 10, touch: 24 } // most px between a pointer and the neuron it means
 const MOVED = 5 // px of movement that make a press more than a click
@@ -237,15 +238,18 @@ function draw(pen, picture, box, colours, looks) {
     }
 }
 
-/** Draw one neuron; one outside the frame is hollow on the border. */
+/** Draw one neuron; one outside the frame is on the border, with a stroke outwards. */
 function mark(pen, picture, box, colours, row, opacity = 1) {
     const { shared } = picture, kind = picture.kinds[row], off = shared.off.has(row)
     const fill = colours.fills[kind], [x, y] = box.place(row)
     const parent = shared.parents[row], edge = colours.networks[parent % colours.networks.length]
-    pen.mark(
-        shared.shapes[parent], x, y, picture.sizes[row] * box.scale,
-        off ? '' : fill, off && kind !== ALONE ? fill : edge, (off ? 2 : EDGE) * box.scale, opacity
-    )
+    const size = picture.sizes[row] * box.scale
+    if (off) {
+        const [cx, cy] = box.at(...shared.centre), away = Math.hypot(x - cx, y - cy)
+        const out = reach => [x + (x - cx) / away * reach, y + (y - cy) / away * reach]
+        pen.line([[x, y], out(size / 2 + OUT * box.scale)], kind === ALONE ? edge : fill, 2 * box.scale)
+    }
+    pen.mark(shared.shapes[parent], x, y, size, fill, edge, EDGE * box.scale, opacity)
 }
 
 function ring(pen, picture, box, colours, row, wider, width) {
@@ -296,6 +300,11 @@ class Figure {
         this.observer.observe(this.root)
         this.save = event => event.detail.chart === this.data?.key && this.file(event.detail)
         document.addEventListener('retrofit-save', this.save)
+        // Paper shows what is on the canvas: another width would clear it, too late to draw it again.
+        this.hold = () => this.root.style.setProperty('width', `${this.root.clientWidth}px`)
+        this.release = () => this.root.style.removeProperty('width')
+        window.addEventListener('beforeprint', this.hold)
+        window.addEventListener('afterprint', this.release)
         this.root.addEventListener('keydown', event => this.key(event))
         document.fonts.ready.then(() => this.paint())
     }
@@ -305,6 +314,8 @@ class Figure {
         this.observer.disconnect()
         this.sharpness?.removeEventListener('change', this.repaint)
         document.removeEventListener('retrofit-save', this.save)
+        window.removeEventListener('beforeprint', this.hold)
+        window.removeEventListener('afterprint', this.release)
         this.root.remove()
     }
 
