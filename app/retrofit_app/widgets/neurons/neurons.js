@@ -302,9 +302,9 @@ class Figure {
         document.addEventListener('retrofit-save', this.save)
         // Paper shows what is on the canvas: another width would clear it, too late to draw it again.
         this.hold = () => this.root.style.setProperty('width', `${this.root.clientWidth}px`)
-        this.release = () => this.root.style.removeProperty('width')
+        this.printed = () => this.root.style.removeProperty('width')
         window.addEventListener('beforeprint', this.hold)
-        window.addEventListener('afterprint', this.release)
+        window.addEventListener('afterprint', this.printed)
         this.root.addEventListener('keydown', event => this.key(event))
         document.fonts.ready.then(() => this.paint())
     }
@@ -315,7 +315,7 @@ class Figure {
         this.sharpness?.removeEventListener('change', this.repaint)
         document.removeEventListener('retrofit-save', this.save)
         window.removeEventListener('beforeprint', this.hold)
-        window.removeEventListener('afterprint', this.release)
+        window.removeEventListener('afterprint', this.printed)
         this.root.remove()
     }
 
