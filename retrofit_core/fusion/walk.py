@@ -118,7 +118,7 @@ class Walk:
     def counted(self, level: Level) -> Sequence[Tensor | None]:
         """For each batch, which rows of a level's outputs count (B T,), those of padding not; None: all."""
         of_tokens = all(isinstance(layer, (nn.Linear, nn.Embedding)) for layer in level.form.layers)
-        if self.tokens is None or not of_tokens or level.output.tail:
+        if self.tokens is None or not of_tokens:
             return [None] * len(self.kept)
         if (level.axis, level.positions) != (-1, self.tokens.shape[1]):  # pooled, or of other positions
             return [None] * len(self.kept)

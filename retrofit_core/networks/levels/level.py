@@ -139,6 +139,8 @@ class Level:
     """The spaces of its neurons"""
     carried: tuple[Carried, ...] = ()
     """Parameters and buffers before its layers with numbers per neuron: LayerNorm's scale and shift, masks, positions"""
+    part: int = 0
+    """Number of neurons that are fitted at a time; 0: all at once"""
 
     @property
     def width(self) -> int:
