@@ -150,7 +150,7 @@ def _line(entry: runs.Entry) -> dict[str, Any]:
         "samples": entry.config.get("samples"),
         "seed": entry.config.get("seed"),
         "made": pd.Timestamp(entry.status.get("started") or 0, unit="s"),
-        "run": f"{entry.name}{' (shipped)' if entry.shipped else ''}",
+        "run": f"{entry.title or entry.name}{' (shipped)' if entry.shipped else ''}",
     }
 
 
@@ -240,6 +240,18 @@ def actions(ticks: list[Row]) -> None:
                 args=(deletable, names),
                 help="You can undo it until you delete again. Shipped runs stay.",
             )
+        if len(ticks) == 1 and isinstance(only := ticks[0], runs.Entry) and not only.shipped:
+            st.text_input(
+                "Title",
+                only.title,
+                runs.MOST_LETTERS,
+                key=f"title-{only.name}",
+                placeholder="give it a title",
+                label_visibility="collapsed",
+                width=220,
+                on_change=_rename,
+                args=(only,),
+            )
         if (
             len(ticks) == 1
             and isinstance(one := ticks[0], runs.Entry)
@@ -274,6 +286,13 @@ def actions(ticks: list[Row]) -> None:
             "The page Compare: these runs with their parents, ensemble and average; how they differ, by class and by level.",
             runs="|".join(finished),
         )
+
+
+def _rename(entry: runs.Entry) -> None:
+    try:
+        runs.rename(entry, st.session_state[f"title-{entry.name}"])
+    except ValueError as error:
+        st.toast(f"Not changed: {escaped(error)}", icon=":material/info:")
 
 
 def _delete(rows: list[Row], ticks: list[str]) -> None:
