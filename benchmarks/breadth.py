@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from breadth_table import table
+from breadth_table import TOLERANCE, table
 from breadth_timm import TIMM
 from machine import read, write
 from torch import Tensor, nn
@@ -50,8 +50,6 @@ LARGEST = 60_000_000
 MOST = 320_000_000
 #: Seconds of the processor for each question.
 LIMIT = 120
-#: Of the outputs, by which a fused twin may differ.
-TOLERANCE = 1e-6
 
 
 class OutOfTime(BaseException):

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 
 from retrofit_core import importance_scores, partition
+from retrofit_core.fusion.importance import Importance
 from retrofit_core.runs.inputs import Inputs
 
 
-def scores_of(inputs: Inputs, importance: str) -> list[list[torch.Tensor]]:
+def scores_of(inputs: Inputs, importance: str | Importance) -> list[list[torch.Tensor]]:
     """Scores of every parent and level, on each parent's training rows, or on the fusion samples where none were read."""
     data = inputs.importance if isinstance(inputs.importance, list) else [inputs.fusion] * len(inputs.models)
     return [

@@ -3,12 +3,12 @@
     python benchmarks/traces.py                        all (pip install timm transformers); about an hour on one thread
     python benchmarks/traces.py --library transformers one of them
     python benchmarks/traces.py --only resnet18 vgg11  some networks; the record keeps the others
+    python benchmarks/traces.py --fuse                 fuse those of transformers with a twin, and write docs/breadth.md
     python benchmarks/traces.py --table                print the record, measure nothing
 
 Asked of each: is the network accepted, does its graph give the network's outputs, also for another number of samples, and
 how long does it take. Export is not strict, leaves the number of samples free, and is functional (`run_decompositions({})`).
-Seconds are
-those of the processor. What is opaque in the project's trace are modules with weights that are not of torch.nn.
+Seconds are those of the processor. What is opaque in the project's trace are modules with weights that are not of torch.nn.
 """
 
 import argparse
@@ -18,9 +18,11 @@ from typing import Any
 
 import breadth
 import torch
+from breadth_table import table as page
 from machine import read, write
 from torch import Tensor, nn
 
+from retrofit_core import METHODS, permuted
 from retrofit_core.networks.levels import trace_classifier
 from retrofit_core.networks.levels.kinds import held
 from retrofit_core.networks.levels.tracing import Interpreter, Trace
@@ -95,6 +97,15 @@ TRANSFORMERS: dict[str, tuple[str, dict[str, Any], int | None]] = {
 }
 
 
+#: Methods that must find a twin again, and their options.
+FINDING: dict[str, dict[str, Any]] = {
+    "HF-Linear": {"ridge": 0.0},
+    "KF-Linear": {"ridge": 0.0},
+    "Git-Re-Basin": {},
+    "OTFusion": {},
+}
+
+
 class OneInput(nn.Module):
     """A network of transformers that takes one tensor and gives one."""
 
@@ -121,6 +132,38 @@ def transformers_network(name: str) -> tuple[nn.Module, Tensor]:
     network = OneInput(getattr(transformers, name)(getattr(transformers, config)(**fields))).eval()
     samples = breadth.SAMPLES
     return network, torch.randint(WORDS, (samples, TOKENS)) if size is None else torch.randn(samples, 3, size, size)
+
+
+def found_again(name: str, method: str) -> float:
+    """By how much the outputs for new inputs differ, relative to the largest, where a network of transformers in double
+    precision is fused with its twin, a copy with its neurons in another order."""
+    network = transformers_network(name)[0].double()
+    draw = torch.Generator().manual_seed(1)
+    for parameter in network.parameters():  # many begin as constants, at which neurons cannot be told apart
+        parameter.data += 0.1 * torch.randn(parameter.shape, generator=draw, dtype=parameter.dtype)
+    size = TRANSFORMERS[name][2]
+
+    def inputs() -> Tensor:
+        if size is None:
+            return torch.randint(WORDS, (48, TOKENS), generator=draw)
+        return torch.randn(300, 3, size, size, generator=draw).double()  # a layer of Segformer reads 1024 numbers
+
+    fusion, new = inputs(), inputs()
+    models = [network, permuted(network, fusion, seed=3)]
+    fused = METHODS[method](models, fusion, device="cpu", **FINDING[method]).model
+    with torch.no_grad():
+        return relative(network(new), fused(new))
+
+
+def fused(name: str) -> dict[str, Any]:
+    """Method -> the difference, or the reason why there is none."""
+    answers: dict[str, Any] = {}
+    for method in FINDING:
+        try:
+            answers[method] = float(f"{found_again(name, method):.1g}")
+        except Exception as error:  # refused, or whatever the method's code raises
+            answers[method] = breadth.said(error)
+    return answers
 
 
 def names(library: str) -> list[str]:
@@ -209,8 +252,16 @@ def main() -> None:
     libraries = (*breadth.LIBRARIES, "transformers")
     parser.add_argument("--library", choices=libraries, action="append", help="default: all")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="some networks")
+    parser.add_argument(
+        "--fuse", action="store_true", help="fuse networks of transformers with twins, measure nothing else"
+    )
     parser.add_argument("--table", action="store_true", help="print the table alone")
     arguments = parser.parse_args()
+    if arguments.fuse:
+        rows = [{**row, "fused": fused(row["name"])} for row in read("traces")["transformers"]]
+        write("traces", {**read("traces"), "transformers": rows})
+        page(read("breadth"))
+        return
     for library in () if arguments.table else arguments.library or libraries:
         rows = {row["name"]: row for row in read("traces").get(library, [])}
         for name in names(library):

@@ -22,7 +22,7 @@ PAGES = {
     "levels": "/levels?step=grouping",
     "landscape": "/landscape",
     "compare": "/compare",
-    "paper": "/paper",
+    "paper": "/paper?view=table",
 }
 #: Of each page: how the words of its last picture begin, and how many pictures it has at least.
 LAST = {

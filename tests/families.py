@@ -308,6 +308,29 @@ def translator(tied):
     return net
 
 
+def compared():
+    """Images compared with texts that are the same for all, as in CLIP: the classes are products, and no layer makes them."""
+
+    def code(net, x):
+        texts = net.tokens(net.ids)
+        texts = texts + net.second(net.first(texts).relu())
+        sides = net.of_texts(texts.mean(1)), net.of_images(net.stem(x).relu().mean((2, 3)))
+        texts, images = (side / side.norm(dim=-1, keepdim=True) for side in sides)
+        return net.scale.exp() * images @ texts.T
+
+    return Code(
+        code,
+        {"ids": torch.arange(4 * TOKENS).view(4, TOKENS) ** 2 % 7},
+        tokens=nn.Embedding(7, WIDTH),
+        first=nn.Linear(WIDTH, 12),
+        second=nn.Linear(12, WIDTH),
+        of_texts=nn.Linear(WIDTH, 6, bias=False),
+        stem=nn.Conv2d(3, WIDTH, 3),
+        of_images=nn.Linear(WIDTH, 6, bias=False),
+        scale=nn.Parameter(torch.tensor(1.5)),
+    )
+
+
 def windows(mlp):
     """A shifted window of 2 x 2 positions, with a table of biases or a small network that makes them, and cosines or products."""
 
@@ -382,10 +405,17 @@ def by_function_of_windows():
         h = h + net.out(in_windows(h, net.qkv.weight, net.qkv.bias, net.table[net.index].permute(2, 0, 1)))
         return net.head((h + net.up(net.down(h).relu())).mean((1, 2)))
 
-    layers = {"qkv": nn.Linear(WIDTH, 3 * WIDTH), "out": nn.Linear(WIDTH, WIDTH), "head": nn.Linear(WIDTH, CLASSES)}
-    layers |= {"down": nn.Linear(WIDTH, 10), "up": nn.Linear(10, WIDTH), "table": nn.Parameter(torch.randn(7, 2))}
-    index = torch.arange(4)[:, None] - torch.arange(4) + 3
-    return Code(code, {"index": index}, stem=nn.Conv2d(3, WIDTH, 2, stride=2), **layers)
+    return Code(
+        code,
+        {"index": torch.arange(4)[:, None] - torch.arange(4) + 3},
+        stem=nn.Conv2d(3, WIDTH, 2, stride=2),
+        qkv=nn.Linear(WIDTH, 3 * WIDTH),
+        table=nn.Parameter(torch.randn(7, 2)),
+        out=nn.Linear(WIDTH, WIDTH),
+        down=nn.Linear(WIDTH, 10),
+        up=nn.Linear(10, WIDTH),
+        head=nn.Linear(WIDTH, CLASSES),
+    )
 
 
 def prelu(count):
@@ -489,7 +519,9 @@ def in_part(net, h):
 
 def in_part_plain(net, h):
     out = net.a(h)
-    return torch.cat([0.3 * out[:, :2], out[:, 2:3], out[:, 3:4] + h[:, 3:4], out[:, 4:]], 1) + h
+    out[:, :2] = out[:, :2] * 0.3
+    out[:, 3] = out[:, 3] + h[:, 3]
+    return out + h
 
 
 def thrown_away(net, x):
@@ -714,6 +746,11 @@ BUFFERS = {
         {"a": nn.Conv2d(2, 4, 4), "c": nn.Linear(16, 3), "p": numbers(16)},
         MAPS,
     ),
+    "blur": (
+        lambda net, x: net.c(F.conv2d(net.a(x).relu(), net.p, groups=8).mean((2, 3))),
+        {"a": nn.Conv2d(2, 8, 3), "c": nn.Linear(8, 3), "p": normal(8, 1, 2, 2)},
+        MAPS,
+    ),
     "BatchNorm without weights": (
         lambda net, x: net.c(net.n(net.a(x).relu())),
         two() | {"n": nn.BatchNorm1d(8, affine=False)},
@@ -873,6 +910,42 @@ def branches():
     )
 
 
+def chain(*convolutions, last=100):
+    return nn.Sequential(*convolutions, nn.ReLU(), nn.Flatten(), nn.Linear(last, 5), nn.ReLU(), nn.Linear(5, 3))
+
+
+#: Grouped convolutions that cannot be matched part by part: of pixels, of classes, of parts in parts, of each channel of parts.
+PARTED = {
+    "channels of pixels": lambda: chain(nn.Conv2d(2, 2, 3, groups=2), nn.Conv2d(2, 4, 1)),
+    "channels of a layer and of pixels": lambda: Code(
+        lambda net, x: net.c(net.d(torch.cat([net.a(x), x], 1)).relu().mean((2, 3))),
+        **{"a": nn.Conv2d(2, 8, 1), "d": nn.Conv2d(10, 10, 3, groups=10), "c": nn.Linear(10, 3)},
+    ),
+    "parts of pixels": lambda: chain(nn.Conv2d(2, 4, 3, groups=2)),
+    "parts of classes": lambda: nn.Sequential(
+        *(nn.Conv2d(2, 4, 1), nn.ReLU(), nn.Conv2d(4, 6, 3), nn.Conv2d(6, 3, 5, groups=3), nn.Flatten())
+    ),
+    "other parts": lambda: chain(nn.Conv2d(2, 8, 1), nn.Conv2d(8, 8, 1, groups=4), nn.Conv2d(8, 4, 3, groups=2)),
+    "channels in parts": lambda: chain(
+        *(nn.Conv2d(2, 4, 1), nn.Conv2d(4, 8, 3, groups=4), nn.ReLU()),
+        *(nn.Conv2d(8, 8, 1), nn.Conv2d(8, 16, 2, groups=8)),
+        last=256,
+    ),
+}
+
+
+def split_attention():
+    """A grouped convolution whose halves are weighed against each other, channel by channel (ResNeSt)."""
+
+    def code(net, x):
+        h = net.parted(net.stem(x).relu()).relu().unflatten(1, (2, 4))
+        shares = net.up(net.down(h.sum(1).mean((2, 3), keepdim=True)).relu()).unflatten(1, (2, 4)).softmax(1)
+        return net.head((h * shares).sum(1).mean((2, 3)))
+
+    layers = (nn.Conv2d(2, 4, 1), nn.Conv2d(4, 8, 3, groups=2), nn.Conv2d(4, 3, 1), nn.Conv2d(3, 8, 1), nn.Linear(4, 3))
+    return Code(code, **dict(zip(("stem", "parted", "down", "up", "head"), layers, strict=True)))
+
+
 def tokens(kind=""):
     """A block whose queries, keys and values one layer makes, scaled values of a branch, and what may be asked of its maps."""
 
@@ -992,6 +1065,28 @@ def mixer():
         back=nn.Linear(5, 4),
         wide=nn.Linear(6, 7),
         narrow=nn.Linear(7, 6),
+        last=nn.Linear(6, 3),
+    )
+
+
+def token_gate():
+    """Half of the channels, mixed over tokens, are a gate of the other half (gMLP); a scale for each channel (ResMLP)."""
+
+    def code(net, x):
+        x = net.embed(x).flatten(2).mT
+        u, v = F.gelu(net.wide(x)).chunk(2, 2)
+        x = x + net.narrow(u * net.gate(net.norm(v).mT).mT)
+        return net.last((x + net.scale * net.mix(x.mT).mT).mean(1))
+
+    return Code(
+        code,
+        embed=nn.Conv2d(3, 6, 4, 4),
+        wide=nn.Linear(6, 10),
+        norm=nn.LayerNorm(5),
+        gate=nn.Linear(4, 4),
+        narrow=nn.Linear(5, 6),
+        mix=nn.Linear(4, 4),
+        scale=nn.Parameter(torch.rand(6)),
         last=nn.Linear(6, 3),
     )
 
@@ -1187,6 +1282,8 @@ RAW = {
 IMAGES, IMAGE, SEQUENCES = (3, 8, 8), (2, 7, 7), (TOKENS, 4)
 #: Name -> (how it is made, shape of an input; None: tokens).
 FAMILIES = {
+    "tokens that are mixed, in a block": (mixer, IMAGES),
+    "tokens that are mixed, in a gate": (token_gate, IMAGES),
     "TransformerEncoder": (encoder, SEQUENCES),
     "TransformerEncoder, norms behind": (lambda: encoder(norm_first=False), SEQUENCES),
     "TransformerEncoder, causal": (lambda: encoder(causal=True), SEQUENCES),
@@ -1215,6 +1312,7 @@ FAMILIES = {
     "language model, logits of each token by the table": (lambda: language_model("arange", tied=True), None),
     "encoder and decoder with one table": (lambda: translator(tied=False), None),
     "encoder, decoder and head with one table": (lambda: translator(tied=True), None),
+    "images compared with texts": (compared, IMAGES),
     "shifted windows, a table of biases": (lambda: windows(mlp=False), IMAGES),
     "shifted windows, cosines, biases by a network and by two of three parts": (lambda: windows(mlp=True), IMAGES),
     "shifted windows in a function": (by_function_of_windows, IMAGES),
@@ -1243,6 +1341,8 @@ FAMILIES = {
     **{name: (partial(Code, code, **parts), shape) for name, (code, parts, shape) in BUFFERS.items()},
     **{name: (make, FLAT) for name, make in CLASSES_TWICE.items()},
     **{make.__name__: (make, IMAGE) for make in (inverted, aggregated, scaled, partly, dense, ghost, branches)},
+    **{name: (make, IMAGE) for name, make in PARTED.items()},
+    "split attention": (split_attention, IMAGE),
     **{name: (make, None if "head" in name else FLAT) for name, make in TIED.items()},
     **{name: (make, FLAT) for name, make in RAW.items()},
 }

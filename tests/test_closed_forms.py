@@ -258,35 +258,18 @@ class Positions(nn.Module):
         return self.last((x + self.mix(x.relu())).mean(2))
 
 
-def test_layers_that_mix_positions_are_refused():
-    with pytest.raises(ValueError, match="parent 0: the neurons of level 'mix' cannot change places"):
-        METHODS["KF-Linear"]([initialised(Positions(), k) for k in range(2)], DATA, device="cpu")
-
-
-def chain(*convolutions):
-    return nn.Sequential(*convolutions, nn.ReLU(), nn.Flatten(), nn.Linear(100, 3))
-
-
-@pytest.mark.parametrize(
-    "make, sentence",
-    [
-        (
-            lambda: chain(nn.Conv2d(2, 4, 3, groups=2)),
-            "level '0' is not affine .* of channels that no level before it makes",
-        ),
-        (
-            lambda: chain(nn.Conv2d(2, 8, 1), nn.Conv2d(8, 8, 1, groups=4), nn.Conv2d(8, 4, 3, groups=2)),
-            "level '1' is not affine .*the 4 parts of its grouped convolution are not those of the layers that it reads",
-        ),
-        (
-            lambda: nn.Sequential(nn.Conv2d(2, 6, 3), nn.Conv2d(6, 3, 5, groups=3), nn.Flatten()),
-            "level '1' is not affine in its weights: its grouped convolution makes the classes",
-        ),
-    ],
-)
-def test_what_is_refused(make, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        METHODS["KF-Linear"]([initialised(make(), k) for k in range(2)], DATA, device="cpu")
+@torch.no_grad()
+def test_layers_over_positions_are_fitted_to_the_means_of_channels():
+    parents = [initialised(Positions(), k).double() for k in range(2)]
+    result = METHODS["HF-Linear"](parents, DATA, ridge=0.0, device="cpu")
+    model, T = result.model, DATA.new_zeros(len(DATA), 5, 49)
+    for parent, own in zip(parents, result.levels[0].labels.split(5), strict=True):
+        z = parent.first(DATA).flatten(2)
+        T[:, own] += (z + parent.mix(z.relu())) / 2
+    h = model.first(DATA).flatten(2)
+    rows = torch.cat([h.relu(), torch.ones_like(h[..., :1])], 2).flatten(0, 1)
+    expected = torch.linalg.lstsq(rows, (T - h).flatten(0, 1)).solution
+    assert_close(torch.cat([model.mix.weight.T, model.mix.bias[None]]), expected, 1e-7)
 
 
 # --- scales, and what follows the last layer -----------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from ..networks.symmetry import (
     neuron_groups,
     tensors,
 )
-from ..system.device import Stopwatch, of, on_device
+from ..system.device import Stopwatch, in_units, of, on_device
 from ..system.monitor import Monitor
 from ..system.refusals import Refusal
 from ..system.settings import setting
@@ -285,6 +285,13 @@ def plan_alignment(task: Task, value: Averager, *, fold_norms: bool = False) -> 
     say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
     # One pass through the parents; transport and matching do not count.
     cost = Cost(len(task.inputs), groups=tuple(zip(*([group.width for group in each] for each in groups), strict=True)))
+    for target, widths in zip(targets, cost.groups, strict=True):
+        if (need := 2 * 8 * sum(widths) ** 2) > task.runtime.memory:
+            raise ValueError(
+                f"{value.title}: the {sum(widths)} neurons of all parents at {target.name!r} need {in_units(need)} for their "
+                f"inner products, but the budget is {in_units(task.runtime.memory)}. Use KF-Linear, which fits very many classes "
+                "some at a time, or Average."
+            )
     return AlignmentPlan(
         task, cost, parents=parents, fused=fused, groups=groups, targets=targets, leaves=leaves, folded=fold_norms
     )

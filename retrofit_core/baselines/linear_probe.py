@@ -16,6 +16,7 @@ from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
 from ..networks.copies import evaluating
 from ..networks.hooks import hooks_of, refuse_changing_hooks
 from ..networks.levels import rows
+from ..networks.levels.weights import refuse_shared
 from ..networks.outputs import check_class_scores
 from ..networks.wrappers import class_name
 from ..system import device as devices
@@ -80,6 +81,8 @@ class LinearProbe(Descent, Algorithm):
         _refuse_hooks(task.parents[0], example, "")
         head = head_of(task.parents[0], example)
         _refuse_hooks(task.parents[0], example, head)
+        alone = "so the head cannot be trained alone. Use KF-Linear, or give each layer its own weights."
+        refuse_shared(task.parents[0], head, "LP, parent 0", alone)
         cost = Cost(samples, trained="head", epochs=self.epochs_range, samples=samples, batch=self.batch_size)
         # The closed form takes almost no time.
         return Plan(task, Cost(samples) if self.fit == "ridge" else cost)

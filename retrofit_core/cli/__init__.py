@@ -1,7 +1,7 @@
 """The command line.
 
-Commands: data | train | finetune | methods | fuse | analyse | compare | landscape | reproduce | report | evaluate | levels |
-app | export | learn | docs.
+Commands: data | train | finetune | methods | fuse | analyse | compare | sweep | landscape | reproduce | report | evaluate |
+levels | app | export | learn | docs.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from . import training  # noqa: F401  # isort: skip
 from . import fusing  # noqa: F401  # isort: skip
 from . import comparing  # noqa: F401  # isort: skip
+from . import sweeping  # noqa: F401  # isort: skip
 from . import landscape  # noqa: F401  # isort: skip
 from . import experiments  # noqa: F401  # isort: skip
 from . import commands  # noqa: F401  # isort: skip

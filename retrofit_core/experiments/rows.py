@@ -37,6 +37,12 @@ OF_ALL_DATA = "all data"
 OTHER_PARENT_FIRST = "samples of B"
 
 
+@cache
+def _epochs(method: str) -> int:
+    """A method's epochs by default; 0 if it does not train."""
+    return METHODS[method].keywords().get("epochs") or 0
+
+
 @dataclass(frozen=True)
 class Row:
     """A parsed row."""
@@ -66,8 +72,7 @@ class Row:
         if OF_ALL_DATA in self.changes:
             settings = {**settings, "fusion_from": "iid"}
         options: dict[str, Any] = {}
-        keywords = METHODS[self.method].keywords()
-        if fit_epochs is not None and keywords.get("epochs", 0) and keywords["epochs"] > fit_epochs:
+        if fit_epochs is not None and _epochs(self.method) > fit_epochs:
             options["epochs"] = fit_epochs
         if transformer and self.importance == "deeplift":
             options["fallback"] = "gradient"  # as Captum does silently

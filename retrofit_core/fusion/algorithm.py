@@ -27,6 +27,7 @@ from .results import FusionResult, LevelReport, level_report
 from .search import Search
 from .task import Algorithm, Cost, Plan, Takes, Task, carry_out
 from .walk import Step, Walk
+from .wide import joined, parts_of, with_parts
 
 Head = Literal["scores", "mean", "shares", "ensemble", "ensemble-shares"]
 
@@ -194,6 +195,7 @@ class Retrofit(Algorithm):
         )
         check_groupings(levels, self.grouping)
         self.fit.check(levels, task.inputs[:2].to(task.device, task.dtype))
+        levels = with_parts(levels) if self._takes_parts else levels
         for parent in levels.parents:
             check_covered(task.importance, parent)
         self._check_shares(task, levels)
@@ -231,7 +233,7 @@ class Retrofit(Algorithm):
             centred = replace(self, centre=False).plan(recentred(plan.task, means))
             plan = replace(centred, scored=plan.scored)
         task, levels, runtime = plan.task, plan.levels, plan.task.runtime
-        walk = Walk(levels, task.inputs, runtime, seed=task.seed)
+        walk = Walk(levels, task.inputs, runtime, seed=task.seed, tokens=task.tokens)
         scored = plan.scores()
         scores = levels.joined([parent.values for parent in scored])
         search = Search(levels, self.grouping, [[self._weighing(s) for s in parent] for parent in scores])
@@ -251,8 +253,15 @@ class Retrofit(Algorithm):
         config = self.config(task) | ({"mean_logits": means} if self.centre else {})
         return FusionResult(levels.model, walk.reports, config, importance=importance)
 
+    @property
+    def _takes_parts(self) -> bool:
+        """Whether very many classes may be fitted some at a time."""
+        return isinstance(self.fit, Ridge) and not self.fit.needs_parents_weights and not self._ensembles
+
     def _level(self, step: Step, search: Search, s: Tensor) -> LevelReport:
         """Fuse one level."""
+        if step.level.part:
+            return joined([self._level(part, search, of_part) for part, of_part in parts_of(step, s)], step, s)
         # line 2: z of the parents, x of the fused network
         sums = step.moments(inputs=self.fit.needs_inputs, dtype=self.fit.products(step.walk.dtype, step.device))
         step.emit("grouping")

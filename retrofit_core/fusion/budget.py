@@ -36,7 +36,7 @@ def working_bytes(networks: Sequence[Sequence[Level]], index: int, samples: int)
     Primal: xx, its factor, xz, phi, zz and G. Dual: rows and kernel. Levels that are not affine need only zz.
     """
     level = networks[-1][index]
-    m = columns(networks, index)
+    m = level.part * (len(networks) - 1) or columns(networks, index)
     if level.affine is None:
         return 2 * 8 * m * m
     n, p = samples * level.positions, level.form.inputs_per_neuron + 1

@@ -100,7 +100,8 @@ class Levels:
             first, which = begun[number]
             level = self.fused[first]
             written = level.writes[which]
-            alike = self.stream(first) if level.plain else [k for k in places[number] if self._makes(k)]
+            makers = [k for k in places[number] if k == first or self._makes(k)]
+            alike = self.stream(first) if level.plain else makers
             blocks = None if written.blocks is None else type(written.blocks)
             widths = tuple(len(levels[first].writes[which].places) for levels in self.parents)
             width = len(written.places)
@@ -119,8 +120,9 @@ class Levels:
         """(m,) groups of a level's neurons if earlier levels determine them, -1 if their space begins here."""
         known = torch.full((sum(self.widths(index)),), -1)
         for space in self.written(index):
-            if space.first < index:
-                found = space.labels(space.first, labels(space.first))
+            if space.first < index or (space.fixed and self.fused[index].form.parts):
+                own = torch.cat([torch.arange(width) for width in space.widths])
+                found = own if space.fixed else space.labels(space.first, labels(space.first))
                 theirs, ours = (places.to(found.device) for places in space.places[index])
                 known = known.to(found.device)
                 known[theirs] = ours[found]
@@ -146,10 +148,10 @@ class Levels:
 
     def known_parts(self, index: int, labels: Labels) -> Tensor | None:
         """(m,) the fused network's part to which earlier levels assign each of the parents' neurons; None if they do not, or
-        there are no parts. A level that works channel by channel has the groups of its neurons."""
-        if self.fused[index].form.channelwise:
-            return self.known(index, labels)
-        parts = self._parts(self.fused, index)
+        there are no parts. A level whose channels are those that it reads has the groups of its neurons."""
+        form, parts = self.fused[index].form, self._parts(self.fused, index)
+        if form.parts and (form.channelwise or parts is None):
+            return self.known(index, labels) // (self.fused[index].width // form.parts)
         if parts is None or parts.first == index:
             return None
         begun = self._parts(self.fused, parts.first)
@@ -171,8 +173,9 @@ class Levels:
         for levels, raw, of_parent in zip(self.parents, scores, joined, strict=True):
             by_space: dict[int, list[Tensor]] = {}
             for index, level in enumerate(levels):
-                for written in level.writes if self._makes(index) else ():
-                    by_space.setdefault(written.space.number, []).append(raw[index][written.places].mean(1))
+                for written in level.writes:
+                    if written.space.first == index or self._makes(index):
+                        by_space.setdefault(written.space.number, []).append(raw[index][written.places].mean(1))
             for level, of_level in zip(levels, of_parent, strict=True):
                 for written in level.writes:
                     of_level[written.places] = torch.stack(by_space[written.space.number]).mean(0)[:, None]

@@ -48,7 +48,7 @@ class LevelReport:
     labels: Tensor = field(repr=False)
     """(m,) group of each parent neuron"""
     gram: Tensor = field(repr=False)
-    """(m, m) float32 inner products of the raw outputs, sums over rows"""
+    """(m, m) float32 inner products of the raw outputs, sums over rows; (0, 0) for thousands of classes, see `wide`"""
     energy: float
     """sum_j s_j |z_j|^2, to which errors are compared"""
     grouping_error: float
@@ -94,6 +94,8 @@ class LevelReport:
 
     @cached_property
     def _components(self) -> tuple[Tensor, Tensor]:
+        if not self.gram.numel():
+            return torch.zeros(len(self.labels), COMPONENTS), torch.zeros(COMPONENTS)
         return principal_components(self.gram)
 
     @property

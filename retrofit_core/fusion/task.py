@@ -196,6 +196,11 @@ class Task:
         )
 
     @property
+    def tokens(self) -> Tensor | None:
+        """(B, T) which tokens of the fusion data count; None: all, see `Packing.tokens`."""
+        return None if self.packing is None else self.packing.tokens(self.inputs)
+
+    @property
     def headline(self) -> str:
         """The parents and the data in words."""
         names = dict.fromkeys(class_name(parent) for parent in self.parents)

@@ -17,9 +17,9 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..networks.levels import Activated, Affine, Boundary, Form, Level, each, rows
+from ..networks.levels import Activated, Affine, Boundary, Carried, Form, Level, each, rows
 from ..networks.statedicts import tensors_in
 from ..system import device as devices
 from ..system.device import Stopwatch, check_sums, rows_per_batch, sum_dtype
@@ -47,6 +47,7 @@ class Walk:
         runtime: device; memory in bytes for a level's sums and kept boundary tensors; monitor; journal.
         seed: seed of each level's random numbers.
         reports: reports of finished levels, bottom-up; `Step.finish` adds one.
+        tokens: (B, T) which tokens count as samples, where a level has a row for each of T; None: all.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Walk:
         *,
         seed: int = 0,
         reports: Sequence[LevelReport] = (),
+        tokens: Tensor | None = None,
     ) -> None:
         runtime = runtime or Runtime()
         self.levels, self.networks = levels, levels.networks
@@ -68,7 +70,7 @@ class Walk:
         self.finished = list(self.journal.finished) if self.journal is not None else []  # of an interrupted run
         self.samples = len(inputs)
         self.dtype = next(tensor.dtype for level in levels.fused for tensor in level.module.parameters())
-        self.inputs = inputs
+        self.inputs, self.tokens = inputs, tokens
         largest = max(level.numbers for network in self.networks for level in network)
         self.batch = min(BATCH, rows_per_batch(self.dtype.itemsize * largest))  # samples per forward pass
         # kept[b][k] = (number of levels passed, boundary) for batch b and network k, the fused one last
@@ -112,6 +114,15 @@ class Walk:
                 with self.stopwatch.phase("forward"):
                     batch = [(number + 1, self._at(batch, k, number + 1)) for k in range(len(self.parents))]
                 yield number, [boundary for _, boundary in batch]
+
+    def counted(self, level: Level) -> Sequence[Tensor | None]:
+        """For each batch, which rows of a level's outputs count (B T,), those of padding not; None: all."""
+        of_tokens = all(isinstance(layer, (nn.Linear, nn.Embedding)) for layer in level.form.layers)
+        if self.tokens is None or not of_tokens:
+            return [None] * len(self.kept)
+        if (level.axis, level.positions) != (-1, self.tokens.shape[1]):  # pooled, or of other positions
+            return [None] * len(self.kept)
+        return [tokens.flatten().to(self.device) for tokens in self.tokens.split(self.batch)]
 
     def _advance(self, index: int) -> None:
         """Run the fused network through the level that was just fitted."""
@@ -204,6 +215,17 @@ class Step:
         return self.walk._at(self.walk.kept[0], len(self.walk.networks) - 1, self.index)
 
     @cached_property
+    def counted(self) -> Sequence[Tensor | None]:
+        """For each batch, which rows count, see `Walk.counted`."""
+        return self.walk.counted(self.level)
+
+    @property
+    def count(self) -> int:
+        """N, the rows that count."""
+        chosen = [counted for counted in self.counted if counted is not None]
+        return sum(int(counted.sum()) for counted in chosen) if chosen else self.walk.samples * self.level.positions
+
+    @cached_property
     def generator(self) -> torch.Generator:
         """Random generator of this level."""
         return level_generator(self.walk.seed, self.index)
@@ -257,18 +279,33 @@ class Step:
             tensor, *others = (held[level.carried[number].name].movedim(fused.axis, -1) for level, held in networks)
             if all(other.shape == tensor.shape for other in others):  # entries without neurons
                 tensor.copy_(torch.stack([other.double() for other in others]).mean(0))
-            for which, (maker, neurons, index) in enumerate(fused.makers):
-                report = self.walk.reports[maker]
-                starts = [sum(report.widths[:k]) for k in range(len(others))]
-                theirs = [parent.carried[number].makers[which] for parent in self.parents]
-                members = torch.cat(
-                    [start + positions for start, (_, positions, _) in zip(starts, theirs, strict=True)]
-                )
-                for copy, places in enumerate(index.T):
-                    values = [other[..., at[:, copy]].double() for other, (*_, at) in zip(others, theirs, strict=True)]
-                    side_by_side = torch.cat(values, -1)
-                    weights = report.target_weights.to(side_by_side)[members][:, neurons]
-                    tensor[..., places] = (side_by_side @ weights).to(tensor)
+            self._average(tensor, fused, others, [parent.carried[number] for parent in self.parents])
+
+    def _average(self, tensor: Tensor, fused: Carried, others: list[Tensor], theirs: list[Carried]) -> None:
+        """Set a tensor's entries, neurons last, to the means of the parents', weighted like the targets of these neurons."""
+        for which, (maker, neurons, index) in enumerate(fused.makers):
+            report = self.walk.reports[maker]
+            starts = [sum(report.widths[:k]) for k in range(len(others))]
+            made = [of_parent.makers[which] for of_parent in theirs]
+            members = torch.cat([start + positions for start, (_, positions, _) in zip(starts, made, strict=True)])
+            for copy, places in enumerate(index.T):
+                values = [other[..., at[:, copy]].double() for other, (*_, at) in zip(others, made, strict=True)]
+                side_by_side = torch.cat(values, -1)
+                weights = report.target_weights.to(side_by_side)[members][:, neurons]
+                tensor[..., places] = (side_by_side @ weights).to(tensor)
+
+    @torch.no_grad()
+    def _crossed(self, outputs: list[Tensor], levels: Sequence[Level], fused: Carried) -> list[Tensor]:
+        """The parents' outputs of layers that mix positions, each replaced by the targets: the means of all, along the axis of
+        other levels' neurons."""
+        theirs, n = [level.crossed for level in levels if level.crossed is not None], len(levels)
+        means = []
+        for start in range(0, len(outputs), n):
+            others = [z.movedim(fused.axis, -1) for z in outputs[start : start + n]]
+            mean = others[0].new_empty(*others[0].shape[:-1], sum(index.numel() for *_, index in fused.makers))
+            self._average(mean, fused, others, theirs)
+            means += [mean.movedim(-1, fused.axis)] * n
+        return means
 
     @torch.no_grad()
     def moments(self, *, inputs: bool, dtype: torch.dtype | None = None) -> Moments | Rows:
@@ -284,13 +321,15 @@ class Step:
         dtype, form = dtype or sum_dtype(self.walk.device), self.level.form
         inputs = inputs and isinstance(form, Affine)  # tables need no inputs
         collect = self._collector(form, dtype) if inputs else MomentSums(sum(self.widths), device=self.device)
-        for h, outputs in self.walk.batches(self.index, layers=inputs and isinstance(form, Activated)):
+        batches = self.walk.batches(self.index, layers=inputs and isinstance(form, Activated))
+        for (h, outputs), counted in zip(batches, self.counted, strict=True):
             with self.walk.stopwatch.phase("moments"):
                 if isinstance(collect, MomentSums):
-                    collect.add(self.side_by_side(outputs, dtype))
+                    collect.add(chosen(self.side_by_side(outputs, dtype), counted))
                 else:
                     x, stream = form.read(h)
-                    collect.add(x, self.side_by_side(outputs, dtype, stream))
+                    z = chosen(self.side_by_side(outputs, dtype, stream), counted)
+                    collect.add([chosen(tensor, counted) for tensor in x], z)
         with self.walk.stopwatch.phase("moments"):
             sums = collect.finish()
         check_sums(self.name, sums.zz)
@@ -303,7 +342,7 @@ class Step:
         if parts is not None and form.adds:  # the stream's neurons belong to its own parts
             of_stream = torch.arange(self.level.width, device=self.device) // (self.level.width // form.parts)
             parts = torch.cat([parts, of_stream])
-        n, p = self.walk.samples * self.level.positions, form.inputs_per_neuron + form.bias
+        n, p = self.count, form.inputs_per_neuron + form.bias
         dual = parts is None and dual_is_cheaper(n, p, m) and dual_bytes(n, p, m) <= self.walk.memory
         # Parts are too small for float32 to be faster.
         return LayerSums(form, m, dtype=dtype if parts is None else torch.float64, parts=parts, dual=dual)
@@ -315,19 +354,21 @@ class Step:
             index: MomentSums(sum(levels[index].width for levels in self.walk.parents), device=self.walk.device)
             for index in later
         }
+        counted = {index: iter(self.walk.counted(self.walk.fused[index])) for index in later}
         for index, boundaries in self.walk.ahead(self.index, later) if later else ():
             outputs = [levels[index].of(z) for levels, z in zip(self.walk.parents, boundaries, strict=True)]
             with self.walk.stopwatch.phase("moments"):
-                sums[index].add(self.side_by_side(outputs, sum_dtype(self.walk.device), at=index))
+                z = self.side_by_side(outputs, sum_dtype(self.walk.device), at=index)
+                sums[index].add(chosen(z, next(counted[index])))
         return {index: collected.finish().zz for index, collected in sums.items()}
 
     def fitted(self) -> Iterator[tuple[Tensor, Tensor]]:
         """For each batch: rows of the fitted level's outputs (n, d) and of the parents' (n, m)."""
-        for h, outputs in self.walk.batches(self.index):
+        for (h, outputs), counted in zip(self.walk.batches(self.index), self.counted, strict=True):
             with self.walk.stopwatch.phase("forward"), torch.no_grad():
                 level = self.level
                 output = level.form.outputs(h) if level.output.tail else level.of(level.module(h))
-                yield rows(output, level.axis), self.side_by_side(outputs)
+                yield chosen(rows(output, level.axis), counted), chosen(self.side_by_side(outputs), counted)
 
     def side_by_side(
         self,
@@ -343,8 +384,9 @@ class Step:
         Args:
             at: the level of the outputs; default: the step's own.
         """
-        levels = [parent[self.index if at is None else at] for parent in self.walk.parents]
-        n = len(levels)
+        index = self.index if at is None else at
+        levels, crossed = [parent[index] for parent in self.walk.parents], self.walk.fused[index].crossed
+        n, outputs = len(levels), outputs if crossed is None else self._crossed(outputs, levels, crossed)
         views = [z.movedim(level.axis, -1) for z, level in zip(outputs, levels * (len(outputs) // n), strict=True)]
         if stream is not None:
             views.insert(n, stream.movedim(self.level.axis, -1))
@@ -357,6 +399,11 @@ class Step:
             logits = z[:, : len(self.votes)].unflatten(1, (n, -1))
             logits.copy_(of_ensemble(logits, self.votes.view(n, -1))[:, None].expand_as(logits))
         return z
+
+
+def chosen(tensor: Tensor, counted: Tensor | None) -> Tensor:
+    """The rows (n, width) that count, of a tensor of tokens (B, T, width) or of rows; or the tensor itself."""
+    return tensor if counted is None else tensor.flatten(0, -2)[counted]
 
 
 def level_generator(seed: int, index: int) -> torch.Generator:

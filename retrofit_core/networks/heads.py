@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .levels.kinds import CONVOLUTIONS
-from .levels.weights import shared_weights
+from .levels.weights import refuse_shared
 from .wrappers import class_name
 
 
@@ -58,12 +58,8 @@ def _head(network: nn.Module, outputs: int, name: str | None, who: str) -> nn.Mo
             f"one is the last is not known. Name it: head=NAME, one of {', '.join(map(repr, layers))}."
         )
     ((path, layer),) = fits.items()
-    for shared in shared_weights(network):
-        if {f"{path}.weight", f"{path}.bias"} & set(shared):
-            raise ValueError(
-                f"{who}: {' and '.join(map(repr, shared))} are one tensor, so the last layer cannot get more outputs alone. Give "
-                "each layer its own weights."
-            )
+    alone = "so the last layer cannot get more outputs alone. Give each layer its own weights."
+    refuse_shared(network, path, who, alone)
     return layer
 
 

@@ -83,6 +83,18 @@ class Packing:
             tensors.append(tensor if dtype.is_floating_point else tensor.to(dtype))
         return ([], dict(zip(self.names, tensors, strict=True))) if self.names else (tensors, {})
 
+    def tokens(self, packed: Tensor) -> Tensor | None:
+        """(B, T) which tokens are not padding, by the input `attention_mask` (B, T) of zeros and ones.
+
+        None if there is no such input, all are the same, or a decoder reads tokens of its own.
+        """
+        if "attention_mask" not in self.names or any(name.startswith("decoder") for name in self.names):
+            return None
+        mask = self.unpack(packed)[1]["attention_mask"]
+        if mask.ndim != 2 or not ((mask == 0) | (mask == 1)).all() or (mask == mask[:1, :1]).all():
+            return None
+        return mask == 1
+
 
 def _check_whole(tensor: Tensor) -> None:
     """Refuse integers that float32 cannot represent."""

@@ -51,12 +51,7 @@ def with_spaces(
         traced = NeuronTrace(trace)
         seen = [_places(traced, level, trace.model) for level in levels]
         if closed and any(level.form.parts and not level.form.channelwise for level in levels):
-            classes = {number for number, group in enumerate(traced.groups) if group.fixed}
-            levels, parts = _with_parts(levels, list(map(_movable, seen)), classes)
-            if not all(level.form.closed for level in levels):
-                return _apart(levels)
-            traced = traced.within()
-            seen = [_places(traced, level, trace.model) for level in levels]
+            traced, seen, parts = _with_parts(levels, traced, seen, trace.model)
     except Exception as error:  # whatever a rule raises on unknown operations
         if branched and isinstance(error, ValueError):
             raise ValueError(f"{network}: {error}") from error
@@ -82,27 +77,26 @@ def with_spaces(
         if index in heads:
             writing.append(replace(level, writes=_whole(level, index, blocks=heads[index])))
             continue
-        if closed and level.form.channelwise and not (_followed(level, places) and places.keys() <= spaces.keys()):
-            why = (
-                "it works channel by channel, on channels that no level before it makes, so their groups are not known"
-            )
-            return _apart([*levels[:index], _not_affine(level, why), *levels[index + 1 :]])
-        if not branched and not _followed(level, places):
+        crossed = None if _followed(level, seen[index] or {}) else _crossed(traced, level, makes[:index], trace.model)
+        if closed and crossed is not None:
+            writing.append(replace(level, writes=_whole(level, index, fixed=True), crossed=crossed))
+            continue
+        whole = closed and level.form.parts > 0 and index not in parts  # its channels are those that it reads
+        if not branched and not _followed(level, places) and not whole:
             unknown = _unfollowed(levels, index, seen[index], trace.example, network)
             writing.append(replace(level, writes=unknown))
             continue
         if not _followed(level, places):
             places = seen[index] or {}  # with those in place (heads, pixels): fixed in every network
-        why = ""
+        if whole and not (_followed(level, places) and places.keys() <= {IN_PLACE, *spaces}):
+            each = "channel by channel" if level.form.channelwise else "part by part"
+            why = f"it works {each}, on channels that no level before it makes, so their groups are not known"
+            return _apart([*levels[:index], _not_affine(level, why), *levels[index + 1 :]])
         if not _followed(level, places):
-            why = (
-                "cannot change places (it mixes positions, or makes one number for each), so those of several networks cannot "
-                "be grouped"
+            raise ValueError(
+                f"{network}: the neurons of level {level.name!r} cannot change places (it mixes positions, or makes one number "
+                f"for each), so those of several networks cannot be grouped. {INSTEAD}"
             )
-        elif index in parts and len(places) > 1:
-            why = f"lie in parts of a grouped convolution and belong to {len(places)} kinds that cannot be exchanged"
-        if why:
-            raise ValueError(f"{network}: the neurons of level {level.name!r} {why}. {INSTEAD}")
         writing.append(replace(level, writes=_written(index, places, groups, spaces, parts.get(index))))
     writing = [
         replace(level, carried=_carried_by(level, groups, makes[:index], network if closed else ""))
@@ -173,15 +167,42 @@ def _places(neurons: NeuronTrace, level: Level, model: nn.Module) -> dict[int, T
     Args:
         neurons: of this network, or of another one that differs in weights alone.
     """
-    form, makers = level.form, {name for name, _ in neurons.rules.axes}
-    rows = [rows_of(model, path, layer.weight) for path, layer in zip(form.paths, form.layers, strict=True)]
-    if level.output.node not in neurons.tensors and rows:  # a part of an attention: see its weight
-        return neurons.places_made(*rows[0], level.width)
+    if level.output.node not in neurons.tensors and level.form.layers:  # a part of an attention: see its weight
+        return neurons.places_made(*rows_of(model, level.form.paths[0], level.form.layers[0].weight), level.width)
     # With several frames, the traced channel axis is 1, not 2.
     places = neurons.places(level.output.node, min(level.axis, 1))
-    if places and any(name not in makers for name, _ in rows):  # a layer mixes positions, and makes no neurons
+    if places and any(_mixing(neurons, level, model)):
         return {number: positions for number, positions in places.items() if number == IN_PLACE}
     return places
+
+
+def _mixing(neurons: NeuronTrace, level: Level, model: nn.Module) -> list[bool]:
+    """Whether each of a level's layers reads positions, and makes no neurons."""
+    makers = {name for name, _ in neurons.rules.axes}
+    layers = zip(level.form.paths, level.form.layers, strict=True)
+    return [rows_of(model, path, layer.weight)[0] not in makers for path, layer in layers]
+
+
+def _crossed(
+    neurons: NeuronTrace, level: Level, makes: Sequence[dict[int, Tensor]], model: nn.Module
+) -> Carried | None:
+    """The neurons of earlier levels on another axis of the output of layers that mix positions, such as channels of tokens.
+
+    Args:
+        makes: `_movable` places of each earlier level.
+    """
+    ids = neurons.tensors.get(level.output.node)
+    if ids is None or not level.form.layers or ids.numel() != level.width * level.positions:
+        return None
+    if not all(_mixing(neurons, level, model)):
+        return None
+    for axis in set(range(1, ids.ndim)) - {level.axis % ids.ndim}:
+        places = neurons.places(level.output.node, axis) or {}
+        makers = {group: [number for number, earlier in enumerate(makes) if group in earlier] for group in places}
+        if sum(index.numel() for index in places.values()) == ids.shape[axis] and all(makers.values()):
+            made = ((makers[group][0], makes[makers[group][0]][group][:, 0], index) for group, index in places.items())
+            return Carried(level.output.node, axis, tuple(made))
+    return None
 
 
 def _telling(levels: Sequence[Level], *, streams: bool = True) -> list[Level]:
@@ -269,36 +290,37 @@ def _followed(level: Level, places: Mapping[int, Tensor]) -> bool:
 
 
 def _with_parts(
-    levels: Sequence[Level], makes: Sequence[dict[int, Tensor]], classes: set[int]
-) -> tuple[list[Level], dict[int, Parts]]:
-    """Mark levels whose grouped convolutions cannot be fitted as not affine, and find the parts of the others, by level.
+    levels: Sequence[Level], traced: NeuronTrace, seen: list[dict[int, Tensor] | None], model: nn.Module
+) -> tuple[NeuronTrace, list[dict[int, Tensor] | None], dict[int, Parts]]:
+    """Let grouped convolutions make neurons of their own within their parts, where all levels in these parts have the same ones
+    and their neurons are of one kind; elsewhere channels keep their order within what is read, and are matched together.
 
     Args:
-        makes: `_movable` places of each level, where groups hold whole parts of grouped convolutions.
-        classes: numbers of the groups of classes.
+        seen: `_places` of each level, where groups hold whole parts of grouped convolutions.
+    Returns:
+        The neurons, their places, and the parts of levels, by number.
     """
-    levels, numbers = list(levels), set[int]()
-    for index, (level, places) in enumerate(zip(levels, makes, strict=True)):
-        if not level.form.parts or level.form.channelwise:
-            continue
-        why = ""
-        if level.head or classes & set(places):
-            why = "its grouped convolution makes the classes"
-        elif not any(set(places) & set(earlier) for earlier in makes[:index]):
-            why = "it is a grouped convolution of channels that no level before it makes, so their groups are not known"
-        elif len(places) > 1 or not torch.equal(
-            places[min(places)], torch.arange(level.width).view(level.form.parts, -1)
-        ):
-            why = (
-                f"the {level.form.parts} parts of its grouped convolution are not those of the layers that it reads, so they "
-                "cannot be matched as a whole"
-            )
-        if why:
-            levels[index] = _not_affine(level, why)
-        else:
-            numbers |= set(places)
-    alike = {number: [index for index, places in enumerate(makes) if set(places) == {number}] for number in numbers}
-    return levels, {index: Parts(same[0], makes[index][number]) for number, same in alike.items() for index in same}
+    makes, whole = list(map(_movable, seen)), {number for number, group in enumerate(traced.groups) if group.fixed}
+    grouped = [index for index, level in enumerate(levels) if level.form.parts and not level.form.channelwise]
+    for index in grouped:
+        level, places = levels[index], makes[index]
+        read = any(set(places) & set(earlier) for earlier in makes[:index])
+        in_order = torch.arange(level.width).view(level.form.parts, -1)
+        if len(places) != 1 or level.head or not read or not torch.equal(places[min(places)], in_order):
+            whole |= set(places)
+    while True:
+        apart = [index for index in grouped if makes[index] and not whole & set(makes[index])]
+        numbers = {number for index in apart for number in makes[index]}
+        alike = {number: [index for index, places in enumerate(makes) if set(places) == {number}] for number in numbers}
+        parts = {index: Parts(same[0], makes[index][number]) for number, same in alike.items() for index in same}
+        if not apart:
+            return traced, seen, parts
+        within = traced.within({path for index in apart for path in levels[index].form.paths})
+        inside = [_places(within, level, model) for level in levels]
+        mixed = {number for index in parts for number in makes[index] if len(inside[index] or ()) > 1}
+        if not mixed:
+            return within, inside, parts
+        whole |= mixed
 
 
 def _carried(

@@ -107,7 +107,7 @@ def compare_runs(
         if len({str(getattr(config, name)) for config in configs}) > 1:
             raise ValueError(f"a comparison needs the same {name} in all runs.")
     test, rows, parents = _inputs(configs[0], images)
-    finished, measurements, facts = _finished(also), Measurements(), _compared(configs)
+    finished, measurements, facts = finished_records(also), Measurements(), _compared(configs)
 
     def entrant(config: RunConfig) -> Entrant:
         options = dict(config.options or {})
@@ -176,7 +176,7 @@ def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list
     return test, rows, read_inputs(plain).models
 
 
-def _finished(also: Iterable[str | Path]) -> list[tuple[Path, Identity]]:
+def finished_records(also: Iterable[str | Path]) -> list[tuple[Path, Identity]]:
     """Folders with a readable finished record and known files."""
     found = []
     for folder in map(Path, also):

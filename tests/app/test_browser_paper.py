@@ -9,7 +9,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.long
 def test_a_click_opens_the_recipe_and_the_address_remembers_table_and_cell(open_page):
-    page = open_page("/paper?view=all")
+    page = open_page("/paper")
     page.get_by_role("button", name="VGG11 on CIFAR-10, sharded splits").click()
     page.wait_for_url("**/paper?table=vgg11-sharded")
     page.locator("[data-cell='KF-Linear, conductance|2-way']").wait_for()

@@ -38,7 +38,7 @@ def no_results_of_this_machine(runs_folder):
     """The records that come with the project alone."""
 
 
-open_page = partial(page_at, "paper")
+open_page = partial(page_at, "paper", view="table")
 
 
 def shown(page: AppTest) -> dict[str, list[str]]:
@@ -112,7 +112,7 @@ def test_only_what_disagrees_and_only_some_families():
 
 
 def test_all_tables_have_the_summary_of_the_report():
-    page = open_page(view="all")
+    page = page_at("paper")
     assert clean(page)
     known = summarised([column for name in paper.names() for column in paper.table(name, paper.read()[0]).every])
     agreed, undecided, contradicted = verdicts(known.decided())
@@ -175,13 +175,13 @@ def test_a_lecture_reveals_the_claims_one_after_the_other():
     page.button(key="go-Right").click().run()
     assert drawn(page, "retrofit-totals").count("?</div>") == 2
     claim = recorded("vgg11-noniid", "2-way").claim("KF-Linear", "best parent")
-    page = spoken("paper", table="vgg11-noniid", cell=CELL)
+    page = spoken("paper", view="table", table="vgg11-noniid", cell=CELL)
     assert clean(page) and f"{claim.ours:+.2f}" not in drawn(page, "retrofit-book")
     page.button(key="go-all").click().run()
     assert f"{claim.ours:+.2f}" in drawn(page, "retrofit-book") and "the paper's sign" in words(page)
     page.button(key="go-Right").click().run()
     assert page.query_params["slide"] == "2" and "4-way" in words(page)
-    assert clean(spoken("paper", table="inference-cost")), "it has no slides, so the page stays as it is"
+    assert clean(spoken("paper", view="table", table="inference-cost")), "it has no slides, so the page stays as it is"
 
 
 def test_a_package_without_records_says_where_they_are(monkeypatch, tmp_path):

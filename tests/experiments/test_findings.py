@@ -15,6 +15,7 @@ from retrofit_core.experiments.claims import INFORMATIVE
 from retrofit_core.experiments.report import report, verdicts
 from retrofit_core.experiments.scales import SAYING, SCALES
 from retrofit_core.experiments.tables import TABLES
+from retrofit_core.runs.answers import difference, from_bits
 from tests.marks import ROOT, skip_without
 
 skip_without("benchmarks", "docs")
@@ -24,6 +25,10 @@ PAGE = ROOT / "docs" / "findings.md"
 
 
 RESULTS = ROOT / "benchmarks" / "results" / "experiments"
+
+
+#: Pairs of benchmarks/depth.py.
+LONG, SHORT = "CIFAR-10 VGG11, 200 epochs, non-IID", "CIFAR-10 VGG11, non-IID"
 
 
 COMMENT = re.compile(r"<!-- (records|counts): (.*?) -->", re.DOTALL)
@@ -57,6 +62,16 @@ def names():
         claim for count in summary.counts if count.badge == "paper" and count.table in trained for claim in count.claims
     ]
     tested = json.loads((RESULTS.parent / "explanations.json").read_text(encoding="utf-8"))
+    depth = json.loads((RESULTS.parent / "depth.json").read_text(encoding="utf-8"))
+
+    def at_depth(pair, first, then):
+        ways = [first.split(", "), then.split(", ")]
+        return next(row for row in depth["rows"] if (row["pair"], row["ways"]) == (pair, ways))
+
+    def gap_at_depth(*sides):
+        points, interval = difference(*(from_bits(at_depth(LONG, *side)["knows"], depth["images"]) for side in sides))
+        return points, *interval
+
     columns = {
         "full_pair": ("vgg11-noniid", "2-way", "paper"),
         "full_shards": ("vgg11-sharded", "2-way", "paper"),
@@ -89,6 +104,7 @@ def names():
         "six": tested["six shards"]["crop and flip, 10 epochs"],
         "augmented": tested["six shards"]["as the paper, 30 epochs"][0],
         "order": tested["eight parts"]["crop and flip, 10 epochs"][0],
+        **{"at_depth": at_depth, "gap_at_depth": gap_at_depth, "LONG": LONG, "SHORT": SHORT},
         "WITHOUT": "without networks of one class",
         "clear": [claim for claim in informative if claim.deviation is not None and not claim.is_noise],
         **{"KF": "KF-Linear, conductance", "UNIFORM": "KF-Linear, uniform", "HF": "HF-Linear, conductance"},

@@ -121,12 +121,12 @@ def test_two_processes_of_this_machine_of_which_one_is_killed(straight, tmp_path
     assert run_in_parallel([fusion(seed=9)], root, jobs=2, device="cpu", deadline=time.time() - 1).left == 1
 
 
-def remote_but_one_is_killed(index, unit, *, root, **here):
-    if isinstance(unit, Fusion):
+def remote_but_one_is_killed(index, task, *, root, **here):
+    if isinstance(task.args[0], Fusion):
         with suppress(FileExistsError):
             (root / "killed").touch(exist_ok=False)
             os.kill(os.getpid(), signal.SIGKILL)
-    return _remote(index, unit, root=root, **here)
+    return _remote(index, task, root=root, **here)
 
 
 def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path, monkeypatch):
@@ -140,7 +140,7 @@ def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path,
 
 def test_a_machine_that_does_not_share_the_folder_is_told_of(tmp_path):
     here = {"root": tmp_path / "elsewhere", "folder": tmp_path, "device": "cpu"}
-    index, why = parallel._remote(3, fusion(), **here, data=None, threads=None, deadline=None)
+    index, why = parallel._remote(3, fusion(), **here, data=None, threads=None)
     assert index == 3 and "all machines must share that folder" in why and not here["root"].exists()
 
 

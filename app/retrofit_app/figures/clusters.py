@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .drawing import NOTHING, Trace, line, mark, scatter
-from .marks import ALONE, FEW, OTHER, Marks, cluster_words, digits, fills, marks
+from .marks import FEW, OTHER, Marks, cluster_words, digits, fills, marks
 from .neurons import Neurons, centroid, neurons
 from .palette import GLYPHS, SHAPES, Palette
 from .picture import Picture
@@ -14,6 +14,10 @@ from .plane import mark_size, square
 from .words import network
 
 MOST_NAMES = 12  # most marked neurons whose names are shown
+EDGE = 1.6  # px, the outline of a mark, in the colour of its network
+
+#: The stroke of a neuron outside the frame, in halves of the frame.
+OUT = 0.09
 
 
 def clusters(
@@ -32,8 +36,8 @@ def clusters(
     Ink: the reference's densest cluster (most members; on a tie the lowest mean distance to its centroid), with spokes to
     its importance-weighted centroid; five hues: the next largest. Another grouping's clusters take the colour of the one
     they share most members with. Grey: other clusters; hollow: single neurons. If neurons are few, lines join every
-    cluster's. Shape: parent. Area: importance in multiples of the mean. Neurons outside the frame are hollow marks on its
-    border.
+    cluster's. Shape: parent. Area: importance in multiples of the mean. Neurons outside the frame are on its border,
+    with a stroke outwards.
 
     Args:
         level: a `LevelReport`, or `Neurons`.
@@ -58,6 +62,8 @@ def clusters(
     if len(followed):
         ends = look.points[np.asarray(followed, dtype=int)]
         traces.append(_spokes(ends, ends.mean(axis=0), palette.accent, 1.6))
+    if not look.inside.all():
+        traces.append(_outwards(look.points[~look.inside], look.centre, OUT * look.reach, palette.muted))
     traces.append(_marks(look, sizes, grouped, palette, picked))
     if len(picked):
         traces.append(_rings(picked, look, sizes, palette, 5, 1.5))
@@ -84,6 +90,15 @@ def _spokes(points: np.ndarray, middle: np.ndarray, colour: str, width: float) -
         [end for point in points[:, axis].tolist() for end in (point, float(middle[axis]), None)] for axis in (0, 1)
     )
     return line(x, y, colour, width, connectgaps=False)
+
+
+def _outwards(points: np.ndarray, centre: np.ndarray, reach: float, colour: str) -> Trace:
+    """A stroke from each point away from the centre."""
+    way = points - centre
+    ends = points + reach * way / np.linalg.norm(way, axis=1, keepdims=True)
+    pairs = np.stack([points, ends], axis=1).tolist()
+    x, y = ([at for start, end in pairs for at in (start[axis], end[axis], None)] for axis in (0, 1))
+    return line(x, y, colour, 2, connectgaps=False, cliponaxis=False)
 
 
 def _rings(
@@ -113,14 +128,13 @@ def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, p
     kinds, labels, inside = look.kinds[rows], grouped.labels[rows], look.inside[rows]
     shapes = [SHAPES[parent % len(SHAPES)] for parent in grouped.parents[rows]]
     colours = np.array(fills(palette), dtype=object)[kinds]
-    hues = np.where(kinds == ALONE, palette.grey, colours)
-    outlines = np.select([kinds == 0, kinds == ALONE], [palette.paper, palette.grey], palette.outline)
+    edges = [palette.parent(parent) for parent in grouped.parents[rows]]
     marker = mark(
-        [shape if within else f"{shape}-open" for shape, within in zip(shapes, inside, strict=True)],
+        shapes,
         (sizes[rows] * np.where(np.array(shapes) == "cross", 1.2, 1)).round(1).tolist(),
-        np.where(inside, colours, hues).tolist(),
-        np.where(inside, outlines, hues).tolist(),
-        np.select([~inside, kinds == ALONE], [2, 1.4], 1).tolist(),
+        colours.tolist(),
+        edges,
+        EDGE,
     )
     facts = zip(
         [grouped.names[row] for row in rows],
@@ -138,8 +152,8 @@ def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, p
         "markers",
         # One text per mark: Plotly copies lists several times, and a template's lists of numbers are slower.
         [
-            f"neuron {name}{'' if within else ', outside the frame'}<br>cluster {cluster}, {members} members<br>"
-            f"importance {weight:.3g} × mean<br>{distance:.3g} from its centroid"
+            f"neuron {name}{'' if within else ', outside the frame'}<br>group {cluster}, {members} members<br>"
+            f"importance {weight:.3g} × mean<br>{distance:.3g} from its group's mean"
             for name, within, cluster, members, weight, distance in facts
         ],
         # The mark carries the neuron's number: its place in the trace means nothing.
@@ -152,7 +166,10 @@ def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, p
 
 def cluster_key(parents: int, neurons: int, palette: Palette) -> str:
     """The legend as HTML below the figure, where it costs no width and prints."""
-    shapes = " &nbsp; ".join(f"{GLYPHS[index % len(GLYPHS)]}&nbsp;{network(index)}" for index in range(parents))
+    shapes = " &nbsp; ".join(
+        f"<b style='color:{palette.parent(index)}'>{GLYPHS[index % len(GLYPHS)]}</b>&nbsp;{network(index)}"
+        for index in range(parents)
+    )
     unit = mark_size(neurons)
     sizes = ((round(unit / 2), "¼×"), (round(unit), "1×"), (round(2 * unit), "4×"))
     areas = "".join(
@@ -162,9 +179,9 @@ def cluster_key(parents: int, neurons: int, palette: Palette) -> str:
     items = [
         shapes,
         f"area: importance ÷ mean{areas}",
-        f"{_dot(0.7, palette.ink, palette.ink)}largest cluster",
+        f"{_dot(0.7, palette.ink, palette.ink)}largest group",
         f"{''.join(_dot(0.7, hue, palette.outline) for hue in palette.clusters)}next five, in the same colour in every picture",
-        f"{_dot(0.7, palette.grey, palette.outline)}other clusters",
+        f"{_dot(0.7, palette.grey, palette.outline)}other groups",
         f"{_dot(0.7, palette.paper, palette.grey)}alone",
     ]
     words = "".join(f"<span style='margin-right:1rem;display:inline-block'>{item}</span>" for item in items)

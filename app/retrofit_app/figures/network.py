@@ -261,9 +261,13 @@ def _targets(table: Any, accuracy: Sequence[float]) -> list[Trace]:
 def _axes(level_names: Sequence[str], accuracy: Sequence[float], chosen: int | None) -> dict[str, Any]:
     """The axes of levels, of widths and, above them, of accuracy if it was measured."""
     levels, measured = len(level_names), is_measured(level_names, accuracy)
-    ticks = list(range(0, levels, 1 if levels <= MANY else 5))
+    every = range(0, levels, 1 if levels <= MANY else 5)
+    ticks = [index for index in every if chosen is None or levels <= MANY or abs(index - chosen) > 1]
+    ticks += [chosen] if chosen is not None and chosen not in ticks else []
     names = [
-        f"<b>{index + 1} · {level_names[index]}</b>" if index == chosen and levels <= NAMED else f"{index + 1}"
+        f"<b>{index + 1}{f' · {level_names[index]}' if levels <= NAMED else ''}</b>"
+        if index == chosen
+        else f"{index + 1}"
         for index in ticks
     ]
     bare = {**BARE, "showline": False}

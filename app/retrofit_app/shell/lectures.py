@@ -18,7 +18,8 @@ from retrofit_app.figures import escaped
 from retrofit_app.figures.words import first_up
 from retrofit_app.widgets.errors import guarded
 
-from .style import dress
+from .mark import dress
+from .notes import notes
 
 LECTURE = Scope("lecture")
 #: In a lecture these reveal the next answer or turn the page, forwards and back. Presentation remotes send the first two.
@@ -36,7 +37,6 @@ class Lecture:
     """Counted from 1, on pages made of slides"""
     shown: int = declared(0, number(0, MOST, 0))
     """Revealed answers"""
-    notes: bool = switch("choice of presenter notes")
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def way_in(shows: str, turns: str, keys: str = "") -> None:
             on_click=toggle,
             shortcut="L" if are_on else None,
             help=f"For a projector: {shows}, as large as the window. Page down and page up (or the arrows) reveal answers and go "
-            f"through the {turns}. L starts and ends it, H hides or reveals all answers, N shows notes for the presenter. The "
-            "address remembers it, so a link opens the same view.",
+            f"through the {turns}. L starts and ends it, H hides or reveals all answers, N opens the presenter's notes in a "
+            "window of their own. The address remembers it, so a link opens the same view.",
         )
         st.toggle(
             "Keyboard shortcuts",
@@ -92,7 +92,7 @@ def way_in(shows: str, turns: str, keys: str = "") -> None:
 
 def toggle() -> None:
     """Enter or leave lecture mode; for callbacks."""
-    LECTURE.change(lecture=not LECTURE.current("lecture"), slide=1, shown=0, notes=False)
+    LECTURE.change(lecture=not LECTURE.current("lecture"), slide=1, shown=0)
 
 
 def begin() -> float:
@@ -101,11 +101,12 @@ def begin() -> float:
     return widgets.enlarged()
 
 
-def ends(turn: Callable[[int], None], note: str, answers: int = 0) -> None:
-    """Draw the end of a lecture's bar: reveal, notes and leave, with their keys; and the notes, if they are on.
+def ends(turn: Callable[[int], None], title: str, note: str, answers: int = 0) -> None:
+    """Draw the end of a lecture's bar: reveal, notes and leave, with their keys.
 
     Args:
         turn: a callback that turns so many pages.
+        title: the page's name, above its notes.
         answers: how many the page has. Keys turn the page once all are revealed.
     """
     keys, shown = st.session_state.setdefault("shortcuts", True), min(LECTURE.current("shown"), answers)
@@ -120,9 +121,6 @@ def ends(turn: Callable[[int], None], note: str, answers: int = 0) -> None:
     def reveal_all() -> None:
         LECTURE.change(shown=0 if min(LECTURE.current("shown"), answers) == answers else answers)
 
-    def turn_notes() -> None:
-        LECTURE.change(notes=not LECTURE.current("notes"))
-
     def named(words: str, key: str) -> str:
         return f"{words} · {key}" if keys else words
 
@@ -136,14 +134,7 @@ def ends(turn: Callable[[int], None], note: str, answers: int = 0) -> None:
             args=(1,) if left else (),
             help="Shows the next answer. H shows or hides all of them.",
         )
-    st.button(
-        named("Notes", "N"),
-        key="go-notes",
-        icon=":material/speaker_notes:",
-        on_click=turn_notes,
-        help="Notes for the presenter, at the foot of the page. To see them on your own screen alone, open this address in a "
-        "second window.",
-    )
+    notes(title, note, keys)
     st.button(
         named("Leave", "L"), key="go-page", icon=":material/close:", on_click=toggle, help="Back to the whole page."
     )
@@ -152,10 +143,6 @@ def ends(turn: Callable[[int], None], note: str, answers: int = 0) -> None:
             for key, by in PAGES.items():
                 st.button(f"Turn, {key}", key=f"go-{key}", on_click=go, args=(by,), shortcut=key, help="Another page.")
             st.button("All answers", key="go-all", on_click=reveal_all, shortcut="H", help="Shows or hides them.")
-            st.button("Turn notes", key="go-turn-notes", on_click=turn_notes, shortcut="N", help="Shows or hides them.")
-    if LECTURE.current("notes"):
-        with st.container(key="presenter-notes"):
-            st.markdown(f":material/speaker_notes: {note}")
 
 
 @st.fragment
@@ -194,7 +181,7 @@ def show(title: str, slides: Sequence[Slide]) -> None:
                     label_visibility="collapsed",
                     help="The pages of the lecture.",
                 )
-            ends(turn, slide.note, slide.answers)
+            ends(turn, first_up(slide.name), slide.note, slide.answers)
         with st.container(key="question"):
             st.markdown(f"**{slide.finding if shown == slide.answers else slide.question}**")
         slide.draw(shown, ratio)

@@ -12,7 +12,7 @@ from ...networks.levels import Activated, Form, rows
 from ..moments import Moments, Rows, Solution
 from ..results import Fitted
 from ..targets import Targets
-from ..walk import Step
+from ..walk import Step, chosen
 
 #: Maximum passes over the rows, and the relative decrease of the error for another one.
 PASSES, LEAST = 30, 1e-3
@@ -69,7 +69,7 @@ def refined(step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: fl
 
 def _fits(step: Step, V: Tensor) -> bool:
     """Whether the rows (inputs, stream and targets) fit in a quarter of the memory budget."""
-    count = step.walk.samples * step.level.positions
+    count = step.count
     return 4 * V.element_size() * count * (V.shape[0] + 2 * V.shape[1]) <= step.walk.memory
 
 
@@ -81,12 +81,14 @@ def _factor(xx: Tensor, D: Tensor, bound: float, strength: float) -> Tensor:
 def _batches(step: Step, A: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """For each batch: input rows x (n, p), the fused network's stream h (n, d), and targets z A (n, d)."""
     level, dtype = step.level, step.walk.dtype
-    for boundary, outputs in step.walk.batches(step.index):
+    for (boundary, outputs), counted in zip(step.walk.batches(step.index), step.counted, strict=True):
         with step.walk.stopwatch.phase("fit"):
             _, stream = level.form.read(boundary)
             assert stream is not None
+            z = step.side_by_side(outputs, dtype)
             x = level.inputs(boundary, ones=level.form.bias)
-            yield x, rows(stream, level.axis), step.side_by_side(outputs, dtype) @ A.to(dtype)
+            x, stream, z = (chosen(tensor, counted) for tensor in (x, rows(stream, level.axis), z))
+            yield x, stream, z @ A.to(dtype)
 
 
 def _pass(

@@ -17,10 +17,18 @@ from ...networks.attention import attention_maps, mixed_values, of_heads
 from ...networks.levels import Heads, Level
 from ..grouping import Grouping, assigned, check_grouping
 from ..moments import MomentSums
-from ..walk import Step, Walk, level_generator
+from ..walk import Step, Walk, chosen, level_generator
 
 #: Eigenvalues below this fraction of the largest count as zero.
 CUTOFF = 1e-12
+
+
+def _mean(keys: Tensor, counted: Tensor | None) -> Tensor:
+    """(B, H, 1, d) mean over the tokens that count."""
+    if counted is None:
+        return keys.mean(2, keepdim=True)
+    weights = counted.view(len(keys), 1, -1, 1)
+    return torch.where(weights, keys, 0).sum(2, keepdim=True) / weights.sum(2, keepdim=True).clamp_min(1)
 
 
 @torch.no_grad()
@@ -34,16 +42,22 @@ def head_sums(walk: Walk, index: int, parents: Sequence[Heads]) -> list[Tensor]:
         added to all keys changes no map; of mixed values.
     """
     totals: list[MomentSums] = []
-    for _, boundaries in walk.ahead(index, [parents[0].reader - 1]):
+    of_queries, of_keys = (walk.counted(walk.fused[level]) for level in parents[0].levels[:2])
+    batches = walk.ahead(index, [parents[0].reader - 1])
+    for (_, boundaries), queries, keys in zip(batches, of_queries, of_keys, strict=True):
         with walk.stopwatch.phase("moments"):
             rows: list[list[Tensor]] = [[], [], [], []]
             for levels, heads, boundary in zip(walk.parents, parents, boundaries, strict=True):
                 maps = attention_maps(levels, heads, boundary)
                 q, k = (of_heads(levels, heads, places, boundary) for places in (heads.query, heads.key))
-                tokens = (q, k - k.mean(2, keepdim=True), mixed_values(levels, heads, boundary))
+                tokens = (q, k - _mean(k, keys), mixed_values(levels, heads, boundary))
+                of_tokens = (part.transpose(1, 2).flatten(2) for part in tokens)
                 flat = [
-                    maps.movedim(1, -1).flatten(0, -2),
-                    *(part.transpose(1, 2).flatten(2).flatten(0, 1) for part in tokens),
+                    chosen(maps.movedim(1, -1).flatten(2), queries).reshape(-1, maps.shape[1]),
+                    *(
+                        chosen(part, counted).reshape(-1, part.shape[-1])
+                        for part, counted in zip(of_tokens, (queries, keys, queries), strict=True)
+                    ),
                 ]
                 for side_by_side, part in zip(rows, flat, strict=True):
                     side_by_side.append(part.double())

@@ -19,7 +19,7 @@ def solve_tables(step: Step, sums: Moments | Rows) -> Solution:
     assert isinstance(form, (Lookup, Tied))
     parents = [parent.form.weights() for parent in step.parents if isinstance(parent.form, (Lookup, Tied))]
     tables = torch.cat(parents, 1).split(form.sizes)
-    return Solution(sums.zz, 0.0, lambda A: torch.cat([table @ A for table in tables]))
+    return Solution(sums.zz, 0.0, lambda A: torch.cat([table @ A if len(table) else A[:0] for table in tables]))
 
 
 def fit_tables(step: Step, solution: Solution, targets: Targets) -> Fitted:

@@ -89,7 +89,9 @@ def analyse(
     with clock.phase("importance"):
         scores, missing = _all_scores(retrofit, plan, reports, config, importance_data, monitor)
     inner = _named(monitor, "analysis: levels")
-    walk = Walk(plan.levels, task.inputs, replace(plain, monitor=inner), seed=task.seed, reports=reports)
+    walk = Walk(
+        plan.levels, task.inputs, replace(plain, monitor=inner), seed=task.seed, reports=reports, tokens=task.tokens
+    )
     walk.stopwatch = clock
     levels = []
     for step in walk:
@@ -305,7 +307,7 @@ def _groups(
 
 def _compare(step: Step, labels: Tensor, A: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """(m,) squared correlation of each neuron with its fused neuron over all rows; and targets and outputs of some rows."""
-    total = step.walk.samples * step.level.positions
+    total = step.count
     chosen = torch.randperm(total, generator=torch.Generator().manual_seed(seed))[:ROWS].sort().values
     m = len(labels)
     # Sums of z, z^2, f, f^2, f z, where f is the fused neuron of z.

@@ -1,11 +1,11 @@
 """Build a level from a segment of the traced graph: its module, its form (or why it is not affine), its output tensors."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from torch import fx, nn
 
-from .cuts import between, end_of, stays_as_it_is, sum_behind
+from .cuts import between, end_of, landed, stays_as_it_is, sum_behind
 from .folds import Fold
 from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
 from .kinds import LAYERS, TRANSPARENT, BatchNorm, does, held, is_entrywise, is_layer, is_sum, parameter_count
@@ -43,7 +43,7 @@ def build_level(
     output = _last_sum(segment, owners) if adding and head and len(owners) > 1 else segment.after
     summed, stream = _summed(output, owners) if adding else ([], None)
     layers = summed or owners
-    why = _why_not_affine(owners, summed)
+    why = "" if adding and head and not owners else _why_not_affine(owners, summed)
     follows = "" if why or summed else _follows(segment, owners)
     if follows and adding and head and _makes_classes(owners[0], segment.after):
         output = owners[0]
@@ -58,6 +58,14 @@ def build_level(
     )
     at = segment.alive.index(segment.after)
     end = alive[at] if output is segment.after else _alive(output, name, axes, {}, segment.makers[at], end=True)
+    axes_landed = {landed(node, output) for node in summed}
+    if (
+        len(axes_landed) == 1 and parts.get(output, PLAIN) == PLAIN
+    ):  # that of layers that mix positions is not the stream's
+        shape, axis = output.meta["value"], axes_landed.pop()
+        if axis != end.axis % len(shape):
+            axis, width = (-1 if axis == len(shape) - 1 > 1 else axis), shape[axis]
+            end = replace(end, axis=axis, width=width, positions=shape.numel() // (shape[0] * width))
     return Level(
         name=name,
         module=graph_module(segment.nodes, segment.before, segment.alive, parts, parts),
@@ -93,6 +101,8 @@ def _form(
     apart |= {stream: parts.get(segment.after, PLAIN)} if stream else {}
     prefix = graph_module(segment.nodes, segment.before, reads, parts, apart)
     facts = (layers, tuple(str(node.target) for node in nodes), prefix, stream is not None)
+    if not layers:
+        return Tied(*facts)
     if isinstance(layers[0], nn.Embedding):
         return Lookup(*facts)
     tables = {id(held(node).weight) for node in nodes[0].graph.nodes if isinstance(held(node), nn.Embedding)}

@@ -198,26 +198,26 @@ class Lookup(Form):
 
 @dataclass(frozen=True, eq=False)
 class Tied(Form):
-    """A linear layer tied to an earlier level's embedding, which writes the shared weight: only the bias is fitted here."""
+    """A linear layer tied to an earlier level's embedding, which writes the shared weight, so only the bias is fitted here; or
+    no layer, where the classes are products of what earlier levels make."""
 
     layers: tuple[nn.Linear, ...]
 
     @property
     def sizes(self) -> list[int]:
         """One row for the bias, if there is one."""
-        return [int(self.layers[0].bias is not None)]
+        return [sum(layer.bias is not None for layer in self.layers)]
 
     def weights(self) -> Tensor:
-        """V (1, d) float64, the bias; (0, d) without one."""
-        (layer,) = self.layers
-        rows = layer.weight.T[:0] if layer.bias is None else layer.bias[None]
-        return rows.detach().double()
+        """V (1, d) float64, the bias; (0, 0) without one."""
+        biases = [layer.bias for layer in self.layers if layer.bias is not None]
+        return torch.stack(list[Tensor](biases)).detach().double() if biases else torch.empty(0, 0)
 
     @torch.no_grad()
     def write(self, V: Tensor) -> None:
         """Copy V (1, d), see `weights`, into the bias."""
-        if len(V):
-            self.layers[0].bias.copy_(V[0])
+        for layer in self.layers[: len(V)]:
+            layer.bias.copy_(V[0])
 
 
 def unfolded(affine: AffineLayer, tensor: Tensor, dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:

@@ -77,11 +77,6 @@ def is_layer(node: fx.Node) -> bool:
     return isinstance(held(node), LAYERS)
 
 
-def is_channelwise(layer: nn.Module) -> bool:
-    """Whether a convolution is depthwise with one output per channel."""
-    return isinstance(layer, CONVOLUTIONS) and layer.groups == layer.in_channels == layer.out_channels
-
-
 def is_sum(node: fx.Node) -> bool:
     """Whether a node adds two computed tensors."""
     if operation(node) != "add":

@@ -106,7 +106,8 @@ class Written:
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """A parameter or buffer, before a level's layers, with numbers for neurons of earlier levels."""
+    """A parameter or buffer, before a level's layers, with numbers for neurons of earlier levels; or a tensor that holds them on
+    another axis than a level's own neurons."""
 
     name: str
     axis: int
@@ -139,6 +140,10 @@ class Level:
     """The spaces of its neurons"""
     carried: tuple[Carried, ...] = ()
     """Parameters and buffers before its layers with numbers per neuron: LayerNorm's scale and shift, masks, positions"""
+    crossed: Carried | None = None
+    """The output of layers that mix positions: its rows are neurons of earlier levels"""
+    part: int = 0
+    """Number of neurons that are fitted at a time; 0: all at once"""
 
     @property
     def width(self) -> int:
@@ -200,9 +205,10 @@ class Level:
 
     @property
     def kind(self) -> str:
-        """Label in tables: Linear, Conv2d, ..., or "not affine"."""
+        """Label in tables: Linear, Conv2d, ..., "no layer" or "not affine"."""
         names = {id(fold.layer): fold.kind for fold in self.folds}
-        return " + ".join(names.get(id(layer)) or type(layer).__name__ for layer in self.form.layers) or "not affine"
+        kinds = [names.get(id(layer)) or type(layer).__name__ for layer in self.form.layers]
+        return " + ".join(kinds) or ("not affine" if isinstance(self.form, Opaque) else "no layer")
 
     def of(self, boundary: Boundary) -> Tensor:
         """The level's output (B, ...) at the boundary after it; its neurons are on `axis`."""

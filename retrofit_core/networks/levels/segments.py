@@ -199,7 +199,11 @@ def graph_module(
     def copy_of(node: fx.Node) -> Any:
         if node not in copies:  # a constant, or an integer from an earlier level
             is_constant = node.op == "get_attr"
-            copies[node] = graph.node_copy(node) if is_constant else _integer(node, graph, first, samples, copy_of)
+            shared = node.all_input_nodes and parts.get(node.all_input_nodes[0], PLAIN).axis is None
+            if is_constant or shared:
+                copies[node] = graph.node_copy(node) if is_constant else node.meta["value"]
+            else:
+                copies[node] = _integer(node, graph, first, samples, copy_of)
         return copies[node]
 
     for node in segment:

@@ -225,10 +225,8 @@ class Tracer(fx.Tracer):
         if writes and isinstance(read, _Known):
             read.becomes(proxy)
         value = self.values.get(proxy.node)
-        if target is operator.getitem and isinstance(value, Tensor) and value._is_view():
-            whole = read if isinstance(read, _Known) else None
-            if whole is not None and isinstance(proxy, _Known) and isinstance(self.values[whole.node], Tensor):
-                proxy.part_of = whole, args[1]
+        if target is operator.getitem and isinstance(read, _Known) and isinstance(value, Tensor) and value._is_view():
+            proxy.part_of = (read, args[1]) if isinstance(self.values[read.node], Tensor) else None  # type: ignore
         if kind in ("placeholder", "get_attr") or holds_tensors(value) or not self._tells_shapes(proxy.node):
             return proxy
         if isinstance(value, torch.Size):

@@ -139,3 +139,17 @@ def shared_weights(model: nn.Module) -> Iterator[Sequence[str]]:
         for name, parameter in module.named_parameters(recurse=False):
             names[id(parameter)].append(f"{path}.{name}".lstrip("."))
     yield from (tied for tied in names.values() if len(tied) > 1)
+
+
+def refuse_shared(model: nn.Module, path: str, start: str, why: str) -> None:
+    """Refuse a layer whose weight or bias is also another's, such as a head that is the table of tokens.
+
+    Args:
+        path: the layer's name.
+        start, why: of the message, before and after the names of the tensor.
+    Raises:
+        ValueError: says so.
+    """
+    for names in shared_weights(model):
+        if {f"{path}.weight", f"{path}.bias"} & set(names):
+            raise ValueError(f"{start}: {' and '.join(map(repr, names))} are one tensor, {why}")

@@ -6,7 +6,7 @@ the function. A residual stream is one group through all its blocks; each attent
 
 import copy
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -76,11 +76,11 @@ class NeuronTrace:
         self.tensors = {node.name: ids for node, ids in rules.values.items() if isinstance(ids, Tensor)}
         vars(self).pop("_members", None)
 
-    def within(self) -> "NeuronTrace":
-        """The same if grouped convolutions make their own neurons, free within their parts as long as the parts stay together.
-        These groups are not checked, because permuting them alone changes the function."""
+    def within(self, names: Collection[str]) -> "NeuronTrace":
+        """The same if these grouped convolutions make their own neurons, free within their parts as long as the parts stay
+        together. These groups are not checked, because permuting them alone changes the function."""
         inner = copy.copy(self)
-        inner._follow(Rules(self.trace, within=True))
+        inner._follow(Rules(self.trace, within=names))
         return inner
 
     def places(self, node: str, axis: int) -> dict[int, Tensor] | None:

@@ -5,7 +5,7 @@ run on the twin itself; an affine layer makes new neurons and reads those of its
 the same.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,6 @@ from ..levels.kinds import (
     TRANSPOSED,
     argument,
     held,
-    is_channelwise,
     is_sum,
     names,
     operation,
@@ -49,7 +48,7 @@ RULES = {
     name: rule
     for rule, kinds in {
         "linear": words("linear"),
-        "convolution": words("_ConvNd"),
+        "convolution": words("_ConvNd conv1d conv2d conv3d"),
         "embedding": words("Embedding"),
         "channel_norm": words("_NormBase"),
         "group_norm": words("group_norm"),
@@ -133,7 +132,7 @@ class Rules:
 
     Args:
         trace: of one sample.
-        within: let grouped convolutions make new neurons, so that neurons within a part are distinguished.
+        within: grouped convolutions that make new neurons, so that neurons within a part are distinguished.
         pieces: always separate neurons that are taken out of a tensor from its others.
     """
 
@@ -141,7 +140,7 @@ class Rules:
         self,
         trace: Trace,
         *,
-        within: bool = False,
+        within: Collection[str] = (),
         pieces: bool = False,
     ) -> None:
         self.model, self.ids = trace.model, Ids()
@@ -258,9 +257,11 @@ class Rules:
         A transposed convolution's weight has its input axis first.
         """
         layer = held(node)
+        if layer is None:
+            return self._blurred(node)
         reads, makes = (0, 1) if isinstance(layer, TRANSPOSED) else (1, 0)
         ids = self.ids.constant_along(self._first(node), 1)
-        if layer.groups == 1 or (self.within and not makes and not is_channelwise(layer)):
+        if layer.groups == 1 or node.target in self.within:
             if layer.groups == 1:
                 self._assign(layer.weight, reads, ids, "in")
             ids = self._new_neurons(layer.weight, layer.bias, axis=makes)
@@ -275,6 +276,16 @@ class Rules:
                 self._assign(gain, 0, ids, "vector")
         self._see(node, 1, ids)
         return on_axis(ids, 1, node)
+
+    def _blurred(self, node: fx.Node) -> Tensor:
+        """A buffer with a kernel for each channel, such as a blur's, keeps the neurons."""
+        (kernels,) = self._tensors(node, "weight")
+        ids = self.ids.constant_along(self._first(node), 1)
+        if kernels is None or isinstance(kernels, nn.Parameter) or id(kernels) not in self.names:
+            return self._unknown(node)
+        if not _argument(node, "groups", 6, 1) == len(kernels) == len(ids):
+            return self._unknown(node)
+        return on_axis(self._assign(kernels, 0, ids, "vector"), 1, node)
 
     def _embedding(self, node: fx.Node) -> Tensor:
         """Looked-up rows, whose columns are new neurons, or those that the table made before."""

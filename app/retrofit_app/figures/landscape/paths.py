@@ -1,5 +1,6 @@
 """The straight lines between the networks that span a plane."""
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
@@ -80,10 +81,20 @@ def loss_path(path: Any, palette: Palette) -> Picture:
         360,
         "Lines of loss and accuracy between two networks",
         f"From {first} to {last}: {rise}. Loss {loss_words(path.loss[0])} at one end and {loss_words(path.loss[-1])} at the "
-        f"other; the lowest accuracy on the way is {percent(min(path.accuracy))}.",
+        f"other; {_accuracy_words(path.accuracy)}.",
         title=f"Loss and accuracy from {first} to {last}",
         margin=(4, 10, 10, 52),
         **panels([0.62, 0.38], 0.08, ends, sides, range=[-0.03, 1.03]),
+    )
+
+
+def _accuracy_words(accuracy: Sequence[float]) -> str:
+    """Whether the accuracy falls below both ends between them."""
+    ends = f"{percent(accuracy[0])} and {percent(accuracy[-1])} at the ends"
+    lowest = min(accuracy)
+    falls = lowest < min(accuracy[0], accuracy[-1])
+    return (
+        f"accuracy falls to {percent(lowest)}, from {ends}" if falls else f"accuracy is nowhere lower than the {ends}"
     )
 
 

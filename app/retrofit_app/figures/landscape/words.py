@@ -29,7 +29,7 @@ def headline(survey: Any) -> str:
     least = min(survey.paths, key=lambda path: path.barrier)
     between = f"{lettered(worst.first)} and {lettered(worst.last)}"
     if worst.barrier < 0.01:
-        return "There is no barrier between the networks: on the straight lines the loss never rises above its ends."
+        return "There is no barrier between the networks: the loss stays within 0.01 of the straight lines between its ends."
     text = (
         f"The highest barrier is between {between}: the loss rises by {loss_words(worst.barrier)} on the straight line."
     )
@@ -48,12 +48,25 @@ def average_words(survey: Any) -> str:
     where = (
         f"Half way between {listing([short(name) for name in parents])}" if len(parents) == 2 else "Amid the parents"
     )
+    all_of_them = "either" if len(parents) == 2 else "all of them"
     if average < min(alone):
-        rank = "worse than either" if len(parents) == 2 else "worse than all"
+        rank = f"worse than {all_of_them}"
     else:
-        rank = "better than either" if average > max(alone) and len(parents) == 2 else "no worse than the worst"
+        rank = f"better than {all_of_them}" if average > max(alone) else "no worse than the worst"
     each = ", ".join(f"{short(name)} {percent(value)}" for name, value in zip(parents, alone, strict=True))
     return f"{where} is the plain average: {percent(average)}, {rank} ({each})."
+
+
+def rises_words(survey: Any) -> str:
+    """Around which networks the loss rises least and most."""
+    rises = sorted(survey.rises, key=lambda rise: rise.mean)
+    least, most = loss_words(rises[0].mean), loss_words(rises[-1].mean)
+    where = (
+        f"{least} on average around {'every network' if len(rises) > 1 else short(rises[0].name)}"
+        if least == most
+        else f"least around {short(rises[0].name)} ({least} on average), most around {short(rises[-1].name)} ({most})"
+    )
+    return f"Rise of the loss at a distance of {loss_words(survey.facts['radius'])} in the plane's directions: {where}."
 
 
 def loss_words(value: float) -> str:

@@ -54,10 +54,12 @@ def rank_against_rank(column: Any, palette: Palette) -> Picture:
         ]
     notes += [note(head, x, 1, palette.muted, **at, **TOP) for x, at, head in sides]
     moves = {line.row: abs(left[line.row] - right[line.row]) for line in both}
-    moved = max(moves, key=moves.__getitem__)
+    steps = max(moves.values())
+    moved = [row for row, move in moves.items() if move == steps]
     correlation = f", rank correlation {number(column.ranked.correlation, 2)}" if column.ranked else ""
-    steps = moves[moved]
-    order = f"{moved} moves most, by {steps} place{'' if steps == 1 else 's'}" if steps else "the order is the same"
+    far = f"{steps} place{'' if steps == 1 else 's'}"
+    most = f"{moved[0]} moves most, by {far}" if len(moved) == 1 else f"no method moves by more than {far}"
+    order = most if steps else "the order is the same"
     widest = room([f"{line.row} 00.0" for line in both])
     return drawn(
         palette,

@@ -17,6 +17,7 @@ from retrofit_app.figures.landscape import (
     nearest_path,
     paths_of,
     place_words,
+    rises_words,
     short,
 )
 from retrofit_app.shell import navigation
@@ -264,10 +265,7 @@ def flatness(entry: runs.Entry, survey: Any) -> None:
     if not survey.rises:
         st.caption("Flatness is measured last, and is not there yet.")
         return
-    rises = sorted(survey.rises, key=lambda rise: rise.mean)
     st.caption(
-        f"Rise of the loss at a distance of {loss_words(survey.facts['radius'])} in the plane's directions: least around "
-        f"{escaped(short(rises[0].name))} ({loss_words(rises[0].mean)} on average), most around "
-        f"{escaped(short(rises[-1].name))} ({loss_words(rises[-1].mean)}). Flat alone is not good: a network that knows "
-        f"nothing is the flattest of all. {escaped(SCALING)}"
+        f"{escaped(rises_words(survey))} Flat alone is not good: a network that knows nothing is the flattest of all. "
+        f"{escaped(SCALING)}"
     )

@@ -86,4 +86,4 @@ def bar(entry: runs.Entry, paths: list[tuple[str, str]], answers: int) -> None:
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", key="stepper"):
         st.markdown(f"**{escaped(runs.label(entry))}**", width="stretch")
         line_between(paths, "The line on both planes.", label_visibility="collapsed")
-        lectures.ends(turn, NOTE, answers)
+        lectures.ends(turn, "Landscape", NOTE, answers)

@@ -73,7 +73,7 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
             "through groups (up, down) and neurons, Enter picks the neuron, and Space its group. Picked neurons have a ring "
             "under every score, and a table below lists them.",
         )
-        help = "Another seed, the whole frame, whose images excite, one cluster, all neurons."
+        help = "Another seed, the whole frame, whose images excite, one group, all neurons."
         is_open = widgets.unfolds("Expert", "expert", help)
         level = f"{view.index + 1}-{view.report.name}"
         menu_of(KEY, items(view, groupings), view.entry, level, canvas=True)
@@ -97,12 +97,12 @@ def expert(view: View) -> None:
     st.toggle(
         "Outliers",
         **LEVELS.control("outliers"),
-        help="Widens the frame until every neuron is inside. Otherwise neurons outside it are drawn hollow on its border.",
+        help="Widens the frame until every neuron is inside. Otherwise those outside are on its border, with a stroke outwards.",
     )
     st.toggle(
         "The fused neuron's images for all",
         **LEVELS.control("same_images"),
-        help="Under *What excites them?* On: every row shows the fused neuron's images, with the activity of each member on "
+        help="Under *How is one group made?* On: every row shows the fused neuron's images, with the activity of each member on "
         "them. Off: every neuron has its own images.",
     )
     panels.expert()
@@ -126,7 +126,7 @@ def squares(view: View) -> list[Grouped]:
             note += f" · {figures.index_words(view.analysis.agreement, other, score)}".removesuffix(" · ")
         words = f"Largest group: {int(grouped.counts.max())} neurons; {int((grouped.counts == 1).sum())} are alone."
         if off:
-            words += f" {off} outside the frame {'is' if off == 1 else 'are'} drawn hollow on its border."
+            words += f" {off} outside the frame {'is' if off == 1 else 'are'} on its border, with a stroke outwards."
         words += "" if of_run or run.densest is None else f" Of the run’s largest group, {figures.flow(run, grouped)}."
         chosen = view.chosen(score, seed)
         groupings.append(

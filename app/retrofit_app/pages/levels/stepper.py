@@ -12,6 +12,8 @@ from retrofit_app.shell import lectures
 from .parameters import LEVELS, STEPS, to_level
 
 KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
+#: px, the list of levels: its width, of a letter, and of "10 of 20" with its sign.
+NARROW, WIDE, LETTER, ROOM = 190, 320, 8, 105
 #: A lecture's presenter notes for each step.
 NOTES = {
     "activations": (
@@ -78,7 +80,7 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
             "Level",
             names,
             **LEVELS.control("level", change=to_level),
-            width=190,
+            width=min(max(NARROW, LETTER * max(map(len, names)) + ROOM), WIDE),
             label_visibility="collapsed",
             format_func=lambda name: f"{names.index(name) + 1} of {len(names)} · {name}",
             help="From the input up. A level is one layer and the functions without weights before it.",
@@ -95,7 +97,7 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
             "gets a target, and its fused neuron is fitted to it.",
         )
         if lecture:
-            lectures.ends(turn, NOTES[LEVELS.current("step")])
+            lectures.ends(turn, LEVELS.current("step").capitalize(), NOTES[LEVELS.current("step")])
         with st.container(key="keys"):  # invisible buttons for keys
             button("first")
             button("last")

@@ -9,14 +9,13 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.address import neurons
 from retrofit_app.figures import Neurons, Palette, Picture, escaped, letter, same_numbers, title
-from retrofit_app.shell import lectures
 from retrofit_app.widgets import pictures, readings
 
 from .parameters import Look
 
 #: Heights in px on a lecture's page of 1280 x 720, which grows with the window: the drawn network, a picture, a picture with
-#: a key below, what the presenter's notes cover, and a line.
-NETWORK, HEIGHT, WITH_KEY, NOTES, LINE = 206, 348, 306, 78, 30
+#: a key below, and a line.
+NETWORK, HEIGHT, WITH_KEY, LINE = 206, 348, 306, 30
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,8 @@ class View:
             st.caption(text, **options)
 
     def tall(self, height: int) -> int:
-        """px of a lecture's picture from its height on a page of 1280 x 720; less while presenter's notes are on."""
-        return round((height - NOTES * lectures.LECTURE.current("notes")) * self.lecture)
+        """px of a lecture's picture from its height on a page of 1280 x 720."""
+        return round(height * self.lecture)
 
     @property
     def parents(self) -> list[str]:

@@ -18,7 +18,10 @@ def page() -> None:
     with st.container(key="heading"):
         st.title("Do the paper's numbers hold?", anchor=False)
     stamp = paper.stamp()
-    view = parameters.view()
+    view = parameters.view(paper.names())
+    if view == "all":
+        with st.spinner("Comparing all our results with the paper…", show_time=True):
+            every.known(stamp)
     lectures.way_in("the paper's claims, revealed one after the other", "columns of the table")
     if lectures.read().lecture and (every if view == "all" else one).spoken(stamp, palette):
         return

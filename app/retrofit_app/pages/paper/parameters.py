@@ -12,7 +12,7 @@ from retrofit_app.runs.paper import FULLEST, OTHERS, PARENTS
 #: Families to choose rows by.
 KINDS = (PARENTS, *FAMILIES, OTHERS)
 
-VIEWS = {"table": "Table by table", "all": "All tables"}
+VIEWS = {"all": "All tables", "table": "Table by table"}
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,10 @@ def place(scales: Sequence[str], cells: Collection[str]) -> Place:
     )
 
 
-def view() -> str:
-    """The current view, one of VIEWS, from the address or its control."""
-    return PAPER.one(option("view", list(VIEWS), "table", "view of this page"))
+def view(names: Collection[str]) -> str:
+    """The current view, one of VIEWS, from the address or its control; by default all tables, unless the address names one."""
+    usual = "all" if table(names) == next(iter(names)) else "table"
+    return PAPER.one(option("view", list(VIEWS), usual, "view of this page"))
 
 
 def column(names: Sequence[str]) -> str:
@@ -84,7 +85,8 @@ def picture(names: Sequence[str]) -> str:
 def to_table(name: str) -> None:
     """Open another table, with the same choice of rows. For callbacks."""
     kept = {each: PAPER.current(each) for each in Rows.__dataclass_fields__ if PAPER.knows(each)}
-    PAPER.start_from(table=name, **kept)
+    first = {"view": "table"} if name == PAPER.parameter("table").default else {}
+    PAPER.start_from(table=name, **first, **kept)
 
 
 def to_cell(name: str) -> None:

@@ -1,0 +1,196 @@
+"""Every conclusion that a page can say, said of made-up numbers: other numbers, another sentence."""
+
+import json
+from types import SimpleNamespace as Made
+
+import numpy as np
+import pytest
+
+from retrofit_app import runs
+from retrofit_app.figures import agreement, classes, difference, matched, tuning
+from retrofit_app.figures.diagnosis import diagnosis
+from retrofit_app.figures.landscape import average_words, headline, rises_words
+from retrofit_app.figures.landscape.paths import _accuracy_words
+from retrofit_app.learn.measured import FILE
+from retrofit_app.pages.compare import ranking
+from retrofit_app.pages.compare.table import findings
+from retrofit_app.pages.fuse import equal_budget
+from retrofit_app.runs import headline as first_page
+from retrofit_app.runs.compared import FUSED, PARENT, Group, Row
+from retrofit_app.runs.ingredients import Ingredient, steps_of
+from retrofit_app.runs.ingredients import finding as of_ingredients
+from retrofit_core.training.evaluation import as_bits
+
+from .test_diagnosis import course, levels
+
+SPACE = "\N{NO-BREAK SPACE}"
+IMAGES = 1000
+
+
+def facts(accuracy: float, per_class: list[float] | None = None) -> dict:
+    """A result of a network that is right on the first images."""
+
+    right = np.arange(IMAGES) < accuracy * IMAGES / 100
+    return {"accuracy": accuracy, "samples": IMAGES, "knows": as_bits(right), "per_class": per_class or [accuracy]}
+
+
+def path(barrier: float, first: str = "parent 0", last: str = "parent 1") -> Made:
+    return Made(barrier=barrier, first=first, last=last)
+
+
+def of_paths(*barriers: float) -> str:
+    return headline(Made(paths=[path(barrier, last=f"parent {index + 1}") for index, barrier in enumerate(barriers)]))
+
+
+def of_average(average: float, *alone: float) -> str:
+    names = {f"parent {index}": value for index, value in enumerate(alone)} | {"average": average}
+    return average_words(Made(markers=[Made(name=name, accuracy=value) for name, value in names.items()]))
+
+
+def of_rises(*means: float) -> str:
+    rises = [Made(name=f"parent {index}", mean=mean) for index, mean in enumerate(means)]
+    return rises_words(Made(rises=rises, facts={"radius": 0.5}))
+
+
+def of_rows(*accuracies: float, parent: float = 50.0) -> str:
+    rows = tuple(Row(f"M{index}", FUSED, f"m{index}", (facts(value),)) for index, value in enumerate(accuracies))
+    best = Row("network A", PARENT, "parent 0", (facts(parent),))
+    (sentence,) = findings([Group("", None, rows, (best,), (), False)])
+    return sentence
+
+
+def of_board(*accuracies: float) -> str:
+    first = facts(max(accuracies))
+    ranks = sorted(accuracies, reverse=True)
+    rows = [
+        ranking.BoardRow(
+            f"M{index}", "Average", facts(value), rank=ranks.index(value) + 1, behind=difference(facts(value), first)
+        )
+        for index, value in enumerate(ranks)
+    ]
+    return ranking.finding(rows)
+
+
+def of_parts(average: float, groups: float, fitted: float) -> str:
+    known = [Ingredient("average", False, facts(average)), Ingredient("own", False, facts(groups))]
+    return of_ingredients(steps_of([*known, Ingredient("own", True, facts(fitted))], "KF-Linear"))
+
+
+def of_classes(*per_class: list[float]) -> str:
+    parents = [
+        classes.Network(f"network {name}", "parent", 0.0, each) for name, each in zip("AB", per_class, strict=True)
+    ]
+    return classes.origins(parents, ["cat", "dog"])
+
+
+def kept(ours: list[float]) -> str:
+    parent = classes.Network("A", "parent", 0.0, [90.0, 80.0])
+    return classes.forgotten(classes.Network("fused", "fused", 0.0, ours), [parent], ["cat", "dog"])
+
+
+def of_matched(*errors: float) -> str:
+    first, second = (matched.Strip(name, levels((error, 0.0)), []) for name, error in zip("XY", errors, strict=True))
+    return matched._finding(first, second)
+
+
+def of_agreement(pair: float, floor: float, least: float) -> str:
+    row = {"most": 1.0}
+    rows = [
+        {"first": "uniform", "second": "deeplift", "mean": pair, "least": pair, **row},
+        *({"first": name, "second": name, "mean": floor, "least": least, **row} for name in ("uniform", "deeplift")),
+    ]
+    return agreement.agreement_words(rows)
+
+
+def of_tuning(*accuracies: float) -> str:
+    best = max(range(len(accuracies)), key=accuracies.__getitem__)
+    seen = [{"epoch": epoch, "best": best, "accuracy": value} for epoch, value in enumerate(accuracies)]
+    return tuning._finding(seen, {}, 2)
+
+
+def of_budget(fused: float, other: float) -> str:
+    rows = [equal_budget.Trained(name, None, facts(value), 1) for name, value in (("fused", fused), ("average", other))]
+    return equal_budget.finding(rows)
+
+
+def of_fused(fused: float, average: float, *alone: float) -> str:
+    """The first page's finding."""
+    entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
+    networks = {f"parent {index}": facts(value) for index, value in enumerate(alone)}
+    networks |= {"fused": facts(fused), "average": facts(average), "ensemble": facts(95.0)}
+    entry.metrics["networks"] = {name: {**each, "per_class": [each["accuracy"]]} for name, each in networks.items()}
+    return first_page.finding(entry)
+
+
+SAID = [
+    (of_paths(0.004), "no barrier", "highest"),
+    (of_paths(2.0), "loss rises by 2.00", "lowest"),
+    (of_paths(2.0, 0.5), "The lowest, 0.50", "no barrier"),
+    (of_average(40, 50, 60), "worse than either", "better"),
+    (of_average(55, 50, 60), "no worse than the worst", "either"),
+    (of_average(70, 50, 60), "better than either", "worst"),
+    (of_average(70, 50, 60, 65), "better than all of them", "worst"),
+    (of_average(40, 50, 60, 65), "worse than all of them", "better"),
+    (of_rises(0.1, 0.4), "least around A (0.10 on average), most around B (0.40)", "every network"),
+    (of_rises(0.1, 0.1), "0.10 on average around every network", "least"),
+    (of_rises(0.1), "around A", "most"),
+    (_accuracy_words([90.0, 85.5]), "nowhere lower than the 90.0 % and 85.5 %", "falls"),
+    (_accuracy_words([90.0, 95.0, 85.5]), "nowhere lower", "falls"),
+    (_accuracy_words([90.0, 60.0, 85.5]), "falls to 60.0 %", "nowhere"),
+    (of_rows(90, 70), "M0 is the best with 90.0 %, clearly ahead of M1", "tied"),
+    (of_rows(90, 89.9), "M0 is the best with 90.0 %, but not clearly ahead of M1", "tied"),
+    (of_rows(90, 90), "M0 and M1 are tied with 90.0 %", "best with"),
+    (of_rows(90, 80, 80), "M1 and M2, which are tied", "not clearly"),
+    (of_rows(90, 70, parent=95), "clearly worse than the best parent", "better"),
+    (of_rows(90, 70, parent=90), "a tie with the best parent", "clearly better"),
+    (of_board(90, 70), "M0 is first with 90.0 %", "behind"),
+    (of_board(90, 89.9), "not clearly behind: M1", "tied"),
+    (of_board(90, 90), "M0 and M1 are tied first", "is first"),
+    (of_parts(20, 70, 90), "Groups bring +50.0 points and then the fit brings +20.0 points", "\N{MINUS SIGN}"),
+    (of_parts(70, 20, 10), "Groups bring \N{MINUS SIGN}50.0 points and then the fit brings \N{MINUS SIGN}10.0", "+"),
+    (of_classes([90.0, 0.0], [0.0, 90.0]), "Network A knows cat best and network B knows dog best", "equally"),
+    (of_classes([90.0, 90.0], [90.0, 90.0]), "equally well", "best"),
+    (kept([95.0, 85.0]), "every class at least as well", "forg"),
+    (kept([95.0, 70.0]), "forgets no class; it loses most on dog: 70 %", "has forgotten"),
+    (kept([95.0, 2.0]), "has forgotten dog", "at least"),
+    (of_matched(0.1, 0.3), "X has an error of 10.0 %, Y of 30.0 %", "the same"),
+    (of_matched(0.3, 0.1), "Y has an error of 10.0 %, X of 30.0 %", "the same"),
+    (of_matched(0.1, 0.1), "lose the same", "differ"),
+    (of_agreement(0.3, 0.8, 0.7), "these scores do group differently", "chance"),
+    (of_agreement(0.75, 0.8, 0.7), "may be the chance of another start", "do group"),
+    (of_agreement(0.75, 1.0, 1.0), "the whole difference comes from the scores", "chance"),
+    (of_agreement(1.0, 1.0, 1.0), "All scores give the same groups", "least"),
+    (of_budget(90, 70), "clearly better than", "worse"),
+    (of_budget(70, 90), "clearly worse than", "better"),
+    (of_budget(90, 89.9), "not clearly different from", "clearly better"),
+    (of_fused(90, 20, 50, 55), "clearly better than B alone", "A alone"),
+    (of_fused(90, 20, 60, 55), "clearly better than A alone", "the plain average"),
+    (of_fused(90, 58, 60, 55), "the plain average, which beats B", "which beats A"),
+    (of_fused(50, 20, 60, 55), "clearly worse than A alone", "better than A"),
+    (diagnosis(levels((0.2, 0), (0.1, 0)), course([90, 70, 90], IMAGES)), "Level 1 (layer0) loses 20.0", "chance"),
+    (diagnosis(levels((0.2, 0), (0.1, 0)), course([90, 91, 92], IMAGES)), "No level loses accuracy", "loses 2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sentence", "says", "is_silent_of"), SAID)
+def test_a_conclusion_follows_from_the_numbers(sentence, says, is_silent_of):
+    words = sentence.replace(SPACE, " ").replace("**", "")
+    assert says in words and is_silent_of not in words, words
+
+
+def test_the_cheat_sheet_of_learn_says_what_was_measured():
+    """Sentences of steps/sandbox.js about the numbers beside them."""
+    sheet = json.loads(FILE.read_text())
+    fusions = ("kf", "hf", "gradient", "activity", "activity repair", "kf uniform")
+    for of in sheet.values():
+        assert all(of["ensemble"] >= of[name] for name in fusions if name in of), "nothing in this table beats it"
+    different = [sheet["skewed"], sheet["sharded"]]
+    assert all(of["kf"] > of["best"] and of["kf"] - 2 < of["hf"] <= of["kf"] for of in different), (
+        "HF is nearly as good"
+    )
+    assert sheet["four"]["best"] > sheet["four"]["activity"] > sheet["four"]["kf"], (
+        "compare with the best; activity helps"
+    )
+    same = sheet["same"]
+    assert same["kf uniform"] < same["activity repair"] < same["best"], "fails; loses less; keep the best"
+    assert all(of["average"] < 20 for of in sheet.values()), "never for networks trained apart"
