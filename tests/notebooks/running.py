@@ -90,9 +90,10 @@ def committed_is_the_executed_source(source: Path, executing: Any) -> None:
     assert outputs
     assert not [output for output in outputs if _is_trouble(output)]
     assert committed.metadata.kernelspec.name == "python3"
-    assert committed.metadata.results == executing.digest_of_results(), (
-        f"run `make notebooks`: {path.name} has old results"
-    )
+    if source.stem not in QUICK:  # which read no results
+        assert committed.metadata.results == executing.digest_of_results(), (
+            f"run `make notebooks`: {path.name} has old results"
+        )
 
 
 def committed_is_small_and_shows_in_plain_jupyterlab(source: Path) -> None:
