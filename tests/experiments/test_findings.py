@@ -69,7 +69,8 @@ def names():
         return next(row for row in depth["rows"] if (row["pair"], row["ways"]) == (pair, ways))
 
     def gap_at_depth(*sides):
-        points, interval = difference(*(from_bits(at_depth(LONG, *side)["knows"], depth["images"]) for side in sides))
+        one, other = (from_bits(at_depth(LONG, *side)["knows"], depth["images"]) for side in sides)
+        points, interval = difference(one, other)
         return points, *interval
 
     columns = {
