@@ -268,8 +268,8 @@ def language_model(positions, tied=False):
 
 
 def translator(tied):
-    """A block of T5's encoder and one of its decoder, which look tokens up in one table, and its head, which is that table
-    or not; the positions of the decoder are its own, as in BART."""
+    """A block of T5's encoder and one of its decoder, which look tokens up in one table; the positions of the decoder are its
+    own. Or the head is this table too, with rows looked up by a function, and a buffer is added to its logits, as in BART."""
 
     def attended(net, name, h, read, mask=None):
         q, k, v = (
@@ -280,7 +280,7 @@ def translator(tied):
         return net.get_submodule(f"{name}_out")(mixed.transpose(1, 2).flatten(2))
 
     def code(net, x):
-        h = net.source(x)
+        h = F.embedding(x, net.source.weight) * 1.5 if tied else net.source(x)
         n = net.norm(h)
         h = h + attended(net, "inner", n, n)
         h = net.between(h + net.second(net.first(h).relu()))
@@ -288,12 +288,12 @@ def translator(tied):
         n = net.last(y)
         y = y + attended(net, "own", n, n, net.mask)
         y = y + attended(net, "cross", y, h)
-        return net.head(y * WIDTH**-0.5 if tied else y)
+        return net.head(y * WIDTH**-0.5) + net.shift if tied else net.head(y)
 
     names = [f"{name}_{part}" for name in ("inner", "own", "cross") for part in ("q", "k", "v", "out")]
     net = Code(
         code,
-        {"mask": torch.ones(TOKENS, TOKENS).tril().bool()},
+        {"mask": torch.ones(TOKENS, TOKENS).tril().bool(), "shift": torch.linspace(-1, 1, 7)[None]},
         source=nn.Embedding(7, WIDTH),
         target=nn.Embedding(7, WIDTH),
         positions=nn.Embedding(TOKENS, WIDTH),
@@ -917,6 +917,10 @@ def chain(*convolutions, last=100):
 #: Grouped convolutions that cannot be matched part by part: of pixels, of classes, of parts in parts, of each channel of parts.
 PARTED = {
     "channels of pixels": lambda: chain(nn.Conv2d(2, 2, 3, groups=2), nn.Conv2d(2, 4, 1)),
+    "channels of a layer and of pixels": lambda: Code(
+        lambda net, x: net.c(net.d(torch.cat([net.a(x), x], 1)).relu().mean((2, 3))),
+        **{"a": nn.Conv2d(2, 8, 1), "d": nn.Conv2d(10, 10, 3, groups=10), "c": nn.Linear(10, 3)},
+    ),
     "parts of pixels": lambda: chain(nn.Conv2d(2, 4, 3, groups=2)),
     "parts of classes": lambda: nn.Sequential(
         *(nn.Conv2d(2, 4, 1), nn.ReLU(), nn.Conv2d(4, 6, 3), nn.Conv2d(6, 3, 5, groups=3), nn.Flatten())
@@ -1061,6 +1065,28 @@ def mixer():
         back=nn.Linear(5, 4),
         wide=nn.Linear(6, 7),
         narrow=nn.Linear(7, 6),
+        last=nn.Linear(6, 3),
+    )
+
+
+def token_gate():
+    """Half of the channels, mixed over tokens, are a gate of the other half (gMLP); a scale for each channel (ResMLP)."""
+
+    def code(net, x):
+        x = net.embed(x).flatten(2).mT
+        u, v = F.gelu(net.wide(x)).chunk(2, 2)
+        x = x + net.narrow(u * net.gate(net.norm(v).mT).mT)
+        return net.last((x + net.scale * net.mix(x.mT).mT).mean(1))
+
+    return Code(
+        code,
+        embed=nn.Conv2d(3, 6, 4, 4),
+        wide=nn.Linear(6, 10),
+        norm=nn.LayerNorm(5),
+        gate=nn.Linear(4, 4),
+        narrow=nn.Linear(5, 6),
+        mix=nn.Linear(4, 4),
+        scale=nn.Parameter(torch.rand(6)),
         last=nn.Linear(6, 3),
     )
 
@@ -1256,6 +1282,8 @@ RAW = {
 IMAGES, IMAGE, SEQUENCES = (3, 8, 8), (2, 7, 7), (TOKENS, 4)
 #: Name -> (how it is made, shape of an input; None: tokens).
 FAMILIES = {
+    "tokens that are mixed, in a block": (mixer, IMAGES),
+    "tokens that are mixed, in a gate": (token_gate, IMAGES),
     "TransformerEncoder": (encoder, SEQUENCES),
     "TransformerEncoder, norms behind": (lambda: encoder(norm_first=False), SEQUENCES),
     "TransformerEncoder, causal": (lambda: encoder(causal=True), SEQUENCES),

@@ -258,9 +258,18 @@ class Positions(nn.Module):
         return self.last((x + self.mix(x.relu())).mean(2))
 
 
-def test_layers_that_mix_positions_are_refused():
-    with pytest.raises(ValueError, match="parent 0: the neurons of level 'mix' cannot change places"):
-        METHODS["KF-Linear"]([initialised(Positions(), k) for k in range(2)], DATA, device="cpu")
+@torch.no_grad()
+def test_layers_over_positions_are_fitted_to_the_means_of_channels():
+    parents = [initialised(Positions(), k).double() for k in range(2)]
+    result = METHODS["HF-Linear"](parents, DATA, ridge=0.0, device="cpu")
+    model, T = result.model, DATA.new_zeros(len(DATA), 5, 49)
+    for parent, own in zip(parents, result.levels[0].labels.split(5), strict=True):
+        z = parent.first(DATA).flatten(2)
+        T[:, own] += (z + parent.mix(z.relu())) / 2
+    h = model.first(DATA).flatten(2)
+    rows = torch.cat([h.relu(), torch.ones_like(h[..., :1])], 2).flatten(0, 1)
+    expected = torch.linalg.lstsq(rows, (T - h).flatten(0, 1)).solution
+    assert_close(torch.cat([model.mix.weight.T, model.mix.bias[None]]), expected, 1e-7)
 
 
 # --- scales, and what follows the last layer -----------------------------------------------------------------------------

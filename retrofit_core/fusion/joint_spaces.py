@@ -100,7 +100,8 @@ class Levels:
             first, which = begun[number]
             level = self.fused[first]
             written = level.writes[which]
-            alike = self.stream(first) if level.plain else [k for k in places[number] if self._makes(k)]
+            makers = [k for k in places[number] if k == first or self._makes(k)]
+            alike = self.stream(first) if level.plain else makers
             blocks = None if written.blocks is None else type(written.blocks)
             widths = tuple(len(levels[first].writes[which].places) for levels in self.parents)
             width = len(written.places)
@@ -172,8 +173,9 @@ class Levels:
         for levels, raw, of_parent in zip(self.parents, scores, joined, strict=True):
             by_space: dict[int, list[Tensor]] = {}
             for index, level in enumerate(levels):
-                for written in level.writes if self._makes(index) else ():
-                    by_space.setdefault(written.space.number, []).append(raw[index][written.places].mean(1))
+                for written in level.writes:
+                    if written.space.first == index or self._makes(index):
+                        by_space.setdefault(written.space.number, []).append(raw[index][written.places].mean(1))
             for level, of_level in zip(levels, of_parent, strict=True):
                 for written in level.writes:
                     of_level[written.places] = torch.stack(by_space[written.space.number]).mean(0)[:, None]

@@ -48,6 +48,8 @@ def reads(step: Step, boundary: Boundary) -> tuple[Groups | None, ...] | None:
         boundary: before the level, with any values.
     """
     level, walk = step.level, step.walk
+    if any(other.crossed is not None for other in walk.fused[: step.index + 1]):
+        return None
     if not step.index or level.form.channelwise:  # each channel reads itself
         return (None,) * len(level.form.layers)
     before = list[Groups | None]()

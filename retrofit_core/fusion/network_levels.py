@@ -215,7 +215,7 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
                 "them one architecture."
             )
         positions = [other.positions for other in alike]
-        if set(positions) != {level.positions}:
+        if set(positions) != {level.positions} and level.crossed is None:
             raise ValueError(
                 f"level {level.name!r}: the parents have {positions} positions per sample and the fused network "
                 f"{level.positions}; outputs can be compared only position by position. Cut elsewhere "
@@ -235,10 +235,13 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
         widths = [other.width for other in alike]
         for number, places in enumerate(level.classes):
             counts = [len(other.classes[number]) for other in alike]
+            one, several, cure = ("class", "classes", "the same classes (joined_heads)")
+            if level.crossed is not None:
+                one, several, cure = ("neuron", "neurons", "layers over positions of the same width")
             if set(counts) != {len(places)}:
                 raise ValueError(
-                    f"level {level.name!r}: the parents have {counts} classes and the fused network {len(places)}; "
-                    "class c is fused with class c. Give all of them the same classes (joined_heads)."
+                    f"level {level.name!r}: the parents have {counts} {several} and the fused network {len(places)}; "
+                    f"{one} c is fused with {one} c. Give all of them {cure}."
                 )
         if isinstance(level.blocks, Parts):
             _check_parts(level.name, _part_shapes([*parents, fused], index))
@@ -294,7 +297,7 @@ def _kinds(level: Level) -> Sequence[object]:
     tensors = {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())} if level.carried else {}
     carried = [
         (entry.axis, [(maker, index.shape[1]) for maker, _, index in entry.makers] or tensors[entry.name].shape)
-        for entry in level.carried
+        for entry in (*level.carried, *(() if level.crossed is None else (level.crossed,)))
     ]
     return [(entry.space.number, entry.places.shape[1], entry.space.fixed) for entry in level.writes] + carried
 

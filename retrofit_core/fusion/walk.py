@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..networks.levels import Activated, Affine, Boundary, Form, Level, each, rows
+from ..networks.levels import Activated, Affine, Boundary, Carried, Form, Level, each, rows
 from ..networks.statedicts import tensors_in
 from ..system import device as devices
 from ..system.device import Stopwatch, check_sums, rows_per_batch, sum_dtype
@@ -279,18 +279,33 @@ class Step:
             tensor, *others = (held[level.carried[number].name].movedim(fused.axis, -1) for level, held in networks)
             if all(other.shape == tensor.shape for other in others):  # entries without neurons
                 tensor.copy_(torch.stack([other.double() for other in others]).mean(0))
-            for which, (maker, neurons, index) in enumerate(fused.makers):
-                report = self.walk.reports[maker]
-                starts = [sum(report.widths[:k]) for k in range(len(others))]
-                theirs = [parent.carried[number].makers[which] for parent in self.parents]
-                members = torch.cat(
-                    [start + positions for start, (_, positions, _) in zip(starts, theirs, strict=True)]
-                )
-                for copy, places in enumerate(index.T):
-                    values = [other[..., at[:, copy]].double() for other, (*_, at) in zip(others, theirs, strict=True)]
-                    side_by_side = torch.cat(values, -1)
-                    weights = report.target_weights.to(side_by_side)[members][:, neurons]
-                    tensor[..., places] = (side_by_side @ weights).to(tensor)
+            self._average(tensor, fused, others, [parent.carried[number] for parent in self.parents])
+
+    def _average(self, tensor: Tensor, fused: Carried, others: list[Tensor], theirs: list[Carried]) -> None:
+        """Set a tensor's entries, neurons last, to the means of the parents', weighted like the targets of these neurons."""
+        for which, (maker, neurons, index) in enumerate(fused.makers):
+            report = self.walk.reports[maker]
+            starts = [sum(report.widths[:k]) for k in range(len(others))]
+            made = [of_parent.makers[which] for of_parent in theirs]
+            members = torch.cat([start + positions for start, (_, positions, _) in zip(starts, made, strict=True)])
+            for copy, places in enumerate(index.T):
+                values = [other[..., at[:, copy]].double() for other, (*_, at) in zip(others, made, strict=True)]
+                side_by_side = torch.cat(values, -1)
+                weights = report.target_weights.to(side_by_side)[members][:, neurons]
+                tensor[..., places] = (side_by_side @ weights).to(tensor)
+
+    @torch.no_grad()
+    def _crossed(self, outputs: list[Tensor], levels: Sequence[Level], fused: Carried) -> list[Tensor]:
+        """The parents' outputs of layers that mix positions, each replaced by the targets: the means of all, along the axis of
+        other levels' neurons."""
+        theirs, n = [level.crossed for level in levels if level.crossed is not None], len(levels)
+        means = []
+        for start in range(0, len(outputs), n):
+            others = [z.movedim(fused.axis, -1) for z in outputs[start : start + n]]
+            mean = others[0].new_empty(*others[0].shape[:-1], sum(index.numel() for *_, index in fused.makers))
+            self._average(mean, fused, others, theirs)
+            means += [mean.movedim(-1, fused.axis)] * n
+        return means
 
     @torch.no_grad()
     def moments(self, *, inputs: bool, dtype: torch.dtype | None = None) -> Moments | Rows:
@@ -369,8 +384,9 @@ class Step:
         Args:
             at: the level of the outputs; default: the step's own.
         """
-        levels = [parent[self.index if at is None else at] for parent in self.walk.parents]
-        n = len(levels)
+        index = self.index if at is None else at
+        levels, crossed = [parent[index] for parent in self.walk.parents], self.walk.fused[index].crossed
+        n, outputs = len(levels), outputs if crossed is None else self._crossed(outputs, levels, crossed)
         views = [z.movedim(level.axis, -1) for z, level in zip(outputs, levels * (len(outputs) // n), strict=True)]
         if stream is not None:
             views.insert(n, stream.movedim(self.level.axis, -1))

@@ -77,6 +77,10 @@ def with_spaces(
         if index in heads:
             writing.append(replace(level, writes=_whole(level, index, blocks=heads[index])))
             continue
+        crossed = None if _followed(level, seen[index] or {}) else _crossed(traced, level, makes[:index], trace.model)
+        if closed and crossed is not None:
+            writing.append(replace(level, writes=_whole(level, index, fixed=True), crossed=crossed))
+            continue
         whole = closed and level.form.parts > 0 and index not in parts  # its channels are those that it reads
         if not branched and not _followed(level, places) and not whole:
             unknown = _unfollowed(levels, index, seen[index], trace.example, network)
@@ -163,15 +167,42 @@ def _places(neurons: NeuronTrace, level: Level, model: nn.Module) -> dict[int, T
     Args:
         neurons: of this network, or of another one that differs in weights alone.
     """
-    form, makers = level.form, {name for name, _ in neurons.rules.axes}
-    rows = [rows_of(model, path, layer.weight) for path, layer in zip(form.paths, form.layers, strict=True)]
-    if level.output.node not in neurons.tensors and rows:  # a part of an attention: see its weight
-        return neurons.places_made(*rows[0], level.width)
+    if level.output.node not in neurons.tensors and level.form.layers:  # a part of an attention: see its weight
+        return neurons.places_made(*rows_of(model, level.form.paths[0], level.form.layers[0].weight), level.width)
     # With several frames, the traced channel axis is 1, not 2.
     places = neurons.places(level.output.node, min(level.axis, 1))
-    if places and any(name not in makers for name, _ in rows):  # a layer mixes positions, and makes no neurons
+    if places and any(_mixing(neurons, level, model)):
         return {number: positions for number, positions in places.items() if number == IN_PLACE}
     return places
+
+
+def _mixing(neurons: NeuronTrace, level: Level, model: nn.Module) -> list[bool]:
+    """Whether each of a level's layers reads positions, and makes no neurons."""
+    makers = {name for name, _ in neurons.rules.axes}
+    layers = zip(level.form.paths, level.form.layers, strict=True)
+    return [rows_of(model, path, layer.weight)[0] not in makers for path, layer in layers]
+
+
+def _crossed(
+    neurons: NeuronTrace, level: Level, makes: Sequence[dict[int, Tensor]], model: nn.Module
+) -> Carried | None:
+    """The neurons of earlier levels on another axis of the output of layers that mix positions, such as channels of tokens.
+
+    Args:
+        makes: `_movable` places of each earlier level.
+    """
+    ids = neurons.tensors.get(level.output.node)
+    if ids is None or not level.form.layers or ids.numel() != level.width * level.positions:
+        return None
+    if not all(_mixing(neurons, level, model)):
+        return None
+    for axis in set(range(1, ids.ndim)) - {level.axis % ids.ndim}:
+        places = neurons.places(level.output.node, axis) or {}
+        makers = {group: [number for number, earlier in enumerate(makes) if group in earlier] for group in places}
+        if sum(index.numel() for index in places.values()) == ids.shape[axis] and all(makers.values()):
+            made = ((makers[group][0], makes[makers[group][0]][group][:, 0], index) for group, index in places.items())
+            return Carried(level.output.node, axis, tuple(made))
+    return None
 
 
 def _telling(levels: Sequence[Level], *, streams: bool = True) -> list[Level]:

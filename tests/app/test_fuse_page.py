@@ -65,7 +65,11 @@ def keys(page: AppTest) -> set[str]:
 
 def tiles(page: AppTest) -> str:
     """The networks' tiles."""
-    return next(element.proto.body for element in page.get("html") if "class='retrofit-tiles'" in element.proto.body)
+    return next(
+        element.proto.body
+        for element in page.get("html")
+        if element.proto.body.startswith("<div class='retrofit-tiles'")
+    )
 
 
 def errors(page: AppTest) -> str:

@@ -1,11 +1,11 @@
 """Build a level from a segment of the traced graph: its module, its form (or why it is not affine), its output tensors."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from torch import fx, nn
 
-from .cuts import between, end_of, stays_as_it_is, sum_behind
+from .cuts import between, end_of, landed, stays_as_it_is, sum_behind
 from .folds import Fold
 from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
 from .kinds import LAYERS, TRANSPARENT, BatchNorm, does, held, is_entrywise, is_layer, is_sum, parameter_count
@@ -58,6 +58,14 @@ def build_level(
     )
     at = segment.alive.index(segment.after)
     end = alive[at] if output is segment.after else _alive(output, name, axes, {}, segment.makers[at], end=True)
+    axes_landed = {landed(node, output) for node in summed}
+    if (
+        len(axes_landed) == 1 and parts.get(output, PLAIN) == PLAIN
+    ):  # that of layers that mix positions is not the stream's
+        shape, axis = output.meta["value"], axes_landed.pop()
+        if axis != end.axis % len(shape):
+            axis, width = (-1 if axis == len(shape) - 1 > 1 else axis), shape[axis]
+            end = replace(end, axis=axis, width=width, positions=shape.numel() // (shape[0] * width))
     return Level(
         name=name,
         module=graph_module(segment.nodes, segment.before, segment.alive, parts, parts),

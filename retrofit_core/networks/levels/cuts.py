@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from .kinds import (
+    CONVOLUTIONS,
     TRANSPARENT,
     does,
     held,
@@ -132,6 +133,15 @@ def end_of(layer: fx.Node) -> fx.Node:
     if plain is None and end is not None and getattr(held(layer), "groups", 1) == 1:
         plain = None if any(_made_directly(side, layer) for side in end.all_input_nodes) else end
     return plain or layer
+
+
+def landed(layer: fx.Node, end: fx.Node) -> int:
+    """The axis on which a layer's neurons lie at its end (`end_of`)."""
+    axis = 1 if isinstance(held(layer), CONVOLUTIONS) else len(layer.meta["value"]) - 1
+    for node in between(layer, end)[1:]:
+        turned = reordered_axes(node)
+        axis = turned.index(axis) if turned else axis
+    return axis
 
 
 def between(layer: fx.Node, end: fx.Node) -> list[fx.Node]:

@@ -106,7 +106,8 @@ class Written:
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """A parameter or buffer, before a level's layers, with numbers for neurons of earlier levels."""
+    """A parameter or buffer, before a level's layers, with numbers for neurons of earlier levels; or a tensor that holds them on
+    another axis than a level's own neurons."""
 
     name: str
     axis: int
@@ -139,6 +140,8 @@ class Level:
     """The spaces of its neurons"""
     carried: tuple[Carried, ...] = ()
     """Parameters and buffers before its layers with numbers per neuron: LayerNorm's scale and shift, masks, positions"""
+    crossed: Carried | None = None
+    """The output of layers that mix positions: its rows are neurons of earlier levels"""
     part: int = 0
     """Number of neurons that are fitted at a time; 0: all at once"""
 

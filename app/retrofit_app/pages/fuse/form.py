@@ -39,7 +39,8 @@ def form() -> None:
     st.markdown("**Networks**")
     networks(picks)
     closed = closed_files(picks)
-    planned = plan.Plan() if closed else plan.plan(picks, picker.choice().entries)
+    with st.spinner("Checking whether this works, and how long it takes…", show_time=True):
+        planned = plan.Plan() if closed else plan.plan(picks, picker.choice().entries)
     if picks.networks == "own" and picks.files and (reason := own_files.refusal()):
         planned = replace(planned, config=None, refusal=reason, cures=())
     preview(planned, picks)

@@ -13,6 +13,7 @@ from retrofit_app.figures import escaped, listing
 from retrofit_app.runs import leaderboards, methods
 from retrofit_app.runs.leaderboards import KeptBoard
 from retrofit_app.shell import navigation, picker
+from retrofit_core.runs.store import SWEEP
 
 from . import starting, trash
 from .views import MOST_TICKS, VIEW, Listing
@@ -91,7 +92,7 @@ def all_runs(rows: Sequence[Row]) -> list[runs.Entry]:
 
 def fits(row: Row, words: str) -> bool:
     """Whether a row's line, or that of one of its runs, has all of these words."""
-    board = f" leaderboard {state(row)} {row.name}"
+    board = f" {row.kind.words.removeprefix('the ')} {state(row)} {row.name}" if isinstance(row, KeptBoard) else ""
     lines = [
         f"{runs.details(entry)} {state(entry)} {entry.name}{board if row is not entry else ''}".lower()
         for entry in all_runs([row])
@@ -120,11 +121,14 @@ def rows(listed: Sequence[Row], shown: str, opened: Sequence[str]) -> pd.DataFra
         if isinstance(row, KeptBoard):
             line = _line(row.best) | {
                 "open": "Close" if row.name in opened else "Open",
-                "method": "Leaderboard",
+                "method": f"Sweep: {row.settings['over'].replace('_', ' ')}" if row.kind == SWEEP else "Leaderboard",
                 "state": state(row),
-                "importance": row.settings["scores"].replace(",", ", "),
                 "run": f"{len(row.runs)} runs",
             }
+            if row.kind == SWEEP:  # what varies is on its page
+                line |= {row.settings["over"]: None} if row.settings["over"] in line else {}
+            else:
+                line["importance"] = row.settings["scores"].replace(",", ", ")
         else:
             line = _line(row) | {"open": "shown" if row.name == shown else "Open"}
             line["method"] = INDENT * (row.name in inside) + line["method"]
@@ -265,9 +269,15 @@ def actions(ticks: list[Row]) -> None:
             help="Removes all ticks.",
         )
     if len(ticks) == 1 and isinstance(board := ticks[0], KeptBoard):
-        asked = {name: board.settings[name] for name in ("of", "methods", "scores")}
-        help = "The page Compare: the ranking of these methods. You can resume a stopped leaderboard there."
-        navigation.link("compare", "Open the leaderboard", help, view="board", **asked)
+        if board.kind == SWEEP:
+            asked = {name: str(board.settings[name]) for name in ("of", "over", "seeds")}
+            asked["values"] = ", ".join(map(str, board.settings["values"]))
+            help = "The page Compare: accuracy against the setting. You can resume a stopped sweep there."
+            navigation.link("compare", "Open the sweep", help, view="sweep", **asked)
+        else:
+            asked = {name: board.settings[name] for name in ("of", "methods", "scores")}
+            help = "The page Compare: the ranking of these methods. You can resume a stopped leaderboard there."
+            navigation.link("compare", "Open the leaderboard", help, view="board", **asked)
     finished = [entry.name for entry in all_runs(ticks) if entry.state == "done"]
     if len(finished) > 1:
         navigation.link(
