@@ -160,7 +160,8 @@ def _outputs(model: nn.Module, inputs: Tensor) -> Tensor | None:
     """(b, ...) outputs for a few samples, on the CPU; None if the network does not run on them."""
     parameter = next(model.parameters())
     try:
-        with evaluating(model):
+        with evaluating(model), torch.random.fork_rng():
+            torch.manual_seed(0)  # code that is random draws the same numbers
             output = model(inputs[:2].to(parameter.device, parameter.dtype, copy=True))
         return logits_in(output).cpu()
     except torch.OutOfMemoryError:
