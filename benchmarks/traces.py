@@ -272,7 +272,7 @@ def main() -> None:
             except Exception as error:
                 rows[name] = {"name": name, "error": breadth.said(error)}
                 continue
-            rows[name] = {"name": name}
+            rows[name] = {"name": name, "fused": rows.get(name, {}).get("fused", {})}
             for front_end in (traced, exported):
                 rows[name][front_end.__name__] = breadth.answered(
                     lambda model, x, ask=front_end: asked(ask, model, x), model, x

@@ -268,8 +268,8 @@ def language_model(positions, tied=False):
 
 
 def translator(tied):
-    """A block of T5's encoder and one of its decoder, which look tokens up in one table, and its head, which is that table
-    or not; the positions of the decoder are its own, as in BART."""
+    """A block of T5's encoder and one of its decoder, which look tokens up in one table; the positions of the decoder are its
+    own. Or the head is this table too, with rows looked up by a function, and a buffer is added to its logits, as in BART."""
 
     def attended(net, name, h, read, mask=None):
         q, k, v = (
@@ -280,7 +280,7 @@ def translator(tied):
         return net.get_submodule(f"{name}_out")(mixed.transpose(1, 2).flatten(2))
 
     def code(net, x):
-        h = net.source(x)
+        h = F.embedding(x, net.source.weight) * 1.5 if tied else net.source(x)
         n = net.norm(h)
         h = h + attended(net, "inner", n, n)
         h = net.between(h + net.second(net.first(h).relu()))
@@ -288,12 +288,12 @@ def translator(tied):
         n = net.last(y)
         y = y + attended(net, "own", n, n, net.mask)
         y = y + attended(net, "cross", y, h)
-        return net.head(y * WIDTH**-0.5 if tied else y)
+        return net.head(y * WIDTH**-0.5) + net.shift if tied else net.head(y)
 
     names = [f"{name}_{part}" for name in ("inner", "own", "cross") for part in ("q", "k", "v", "out")]
     net = Code(
         code,
-        {"mask": torch.ones(TOKENS, TOKENS).tril().bool()},
+        {"mask": torch.ones(TOKENS, TOKENS).tril().bool(), "shift": torch.linspace(-1, 1, 7)[None]},
         source=nn.Embedding(7, WIDTH),
         target=nn.Embedding(7, WIDTH),
         positions=nn.Embedding(TOKENS, WIDTH),

@@ -184,7 +184,7 @@ def of_transformers():
         sys.path.pop(0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_networks_of_transformers_are_found_again(subtests):
     traces = of_transformers()

@@ -15,6 +15,7 @@ from ..system.texts import changed, written_options
 from ..training.parents import TrainConfig
 from . import RunConfig
 from .comparison import DEFAULT, SAME, STYLE, configurations
+from .sweep import Sweep
 
 IMPORTS = "from retrofit_core.runs import RunConfig, execute"
 COMPARISON_IMPORTS = "from retrofit_core.runs.comparison import compare_runs\nfrom retrofit_core.runs import RunConfig"
@@ -139,6 +140,13 @@ def _ranking(configs: Sequence[RunConfig]) -> str | None:
     _, _, *words = shlex.split(base.command())
     said = ["--methods", methods, *(["--importance", scores] if weighing else []), "--records", "."]
     return shlex.join(["retrofit", "compare", *words, *said])
+
+
+def sweep_python(asked: Sweep) -> str:
+    """A sweep as a script, which leaves its runs in the folder `runs`."""
+    call = f'curve = sweep(Sweep(base, {asked.over!r}, {asked.values!r}, {asked.seeds}), "runs")'
+    imports = ["from retrofit_core.runs import RunConfig", "from retrofit_core.runs.sweep import Sweep, sweep"]
+    return "\n".join([*imports, "", *_assignment("base", asked.base), call]) + "\n"
 
 
 def _folder(config: RunConfig) -> str:

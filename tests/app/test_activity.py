@@ -1,17 +1,22 @@
 """The images that excite neurons most: against forward hooks, in words, and where there are none."""
 
 import json
+import re
 import shutil
+from typing import Any, cast
+from urllib.parse import unquote
 
+import numpy as np
 import pytest
 import torch
 
 from retrofit_app import runs
 from retrofit_app.figures import LIGHT
-from retrofit_app.figures.exciting import Excited, exciting
+from retrofit_app.figures.exciting import Excited, exciting, kernel
 from retrofit_app.models import activity
 from retrofit_core.data import load
 from retrofit_core.networks.checkpoints import load_model
+from retrofit_core.runs import read_run
 
 pytestmark = pytest.mark.slow
 
@@ -35,6 +40,37 @@ def test_activity_is_the_largest_output_over_the_positions_of_the_named_layer(en
             model(images.inputs())
         outputs = seen[0].flatten(2).amax(2) if seen[0].ndim == 4 else seen[0]
         assert values == pytest.approx(outputs.numpy(), abs=1e-4)
+
+
+def test_incoming_weights_are_added_up_over_the_groups_of_the_level_below(entry):
+    levels = read_run(entry.folder).levels
+    models: list[Any] = [load_model(runs.BUNDLED / name)[0] for name in NETWORKS]
+    first, second = activity.kernels(entry, 0, None), activity.kernels(entry, 1, levels[0])
+    *parents, fused = [model.get_submodule("features.2").weight.detach() for model in models]
+    assert torch.equal(first[1], models[1].get_submodule("features.0").weight) and torch.equal(second[2], fused)
+    for found, weight, groups in zip(second, parents, levels[0].labels.split(16), strict=False):
+        assert found.shape == (32, 16, 3, 3)
+        for group in range(16):
+            assert found[:, group] == pytest.approx(weight[:, groups == group].sum(1), abs=1e-6)
+    head = activity.kernels(entry, 3, levels[2])
+    assert head[2].flatten(1).numpy() == pytest.approx(models[2].get_submodule("classifier").weight.detach().numpy())
+
+
+def test_neurons_that_ever_answer_are_those_that_a_relu_lets_pass(entry):
+    inputs = load("digits", "test").inputs()
+    for network, found in zip(NETWORKS, activity.answering(entry, 1), strict=True):
+        with torch.no_grad():
+            outputs = cast(Any, load_model(runs.BUNDLED / network)[0]).features[:3](inputs)
+        assert found == int((outputs.amax((0, 2, 3)) > 0).sum())
+    assert activity.answering(entry, 3) == []  # the classes
+
+
+def test_weights_are_coloured_by_sign_and_size():
+    picture = unquote(kernel(np.array([[[2.0, 0.0]], [[-2.0, 1.0]]]), 2.0, LIGHT))
+    fills = re.findall(r"x='(\d+)'[^>]* fill='(#\w+)'", picture)
+    assert [x for x, _ in fills] == ["0", "1", "3", "4"]  # two inputs of two weights, a gap between them
+    assert [fill for _, fill in fills][:3] == [LIGHT.accent, LIGHT.paper, LIGHT.grouping]
+    assert "viewBox='0 0 2 2'" in unquote(kernel(np.ones((3, 1, 1)), 1.0, LIGHT))
 
 
 def test_a_network_that_has_changed_since_is_refused(entry, tmp_path):

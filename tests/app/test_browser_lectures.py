@@ -53,6 +53,18 @@ def test_a_slide_fills_a_projector(open_page, path, width):
     assert not any(page.get_by_text(words).first.is_visible() for words in ("New fusion", "Keyboard shortcuts"))
 
 
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080)])
+def test_two_rows_of_networks_fit_a_slide(open_page, width, height):
+    """As four networks have."""
+    page = open_page("/?run=kf-linear&lecture=1&shown=9")
+    page.set_viewport_size({"width": width, "height": height})
+    tiles = page.locator(".retrofit-tiles")
+    tiles.wait_for()
+    at_rest(page)
+    tiles.evaluate("tiles => { tiles.append(tiles.children[0].cloneNode(true)); tiles.style.setProperty('--rows', 2) }")
+    assert page.evaluate("(main => main.scrollHeight <= main.clientHeight)(document.querySelector('.stMain'))")
+
+
 @pytest.mark.long
 def test_a_presenters_keys_reveal_hide_and_leave(open_page):
     page = open_page("/?run=kf-linear")

@@ -140,7 +140,7 @@ def test_what_is_hovered_over_or_drawn_around_shows_in_every_picture_at_once(ope
     shown(page, FIRST)
     assert ink_of(page, "over") == [0, 0, 0]
     lines = over_a_neuron(page, index=1).splitlines()
-    patterns = (r"neuron [AB]\d+", r"cluster \d+, \d+ members", r"importance \S+ × mean", r"\S+ from its centroid")
+    patterns = (r"neuron [AB]\d+", r"group \d+, \d+ members", r"importance \S+ × mean", r"\S+ from its group.s mean")
     assert all(re.match(pattern, line) for pattern, line in zip(patterns, lines, strict=True))
     assert min(ink_of(page, "over")) > 0
     page.mouse.move(5, 5)
@@ -201,11 +201,11 @@ def test_a_picked_neuron_leads_to_the_images_that_excite_its_group(open_page):
     page.locator(PICTURES).nth(1).focus()  # that of the run
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
-    name, cluster = re.match(r"neuron (\w+)\ncluster (\d+)", page.locator(TIP).inner_text()).groups()
+    name, cluster = re.match(r"neuron (\w+)\ngroup (\d+)", page.locator(TIP).inner_text()).groups()
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: {f"neuron={cluster}", f"pick={name}"} <= set(url.partition("?")[2].split("&")))
     rows.filter(has_text=f"Fused neuron {cluster}").wait_for()
-    words = rows.nth(1).locator("figcaption").inner_text()
+    words = rows.first.locator("figcaption").inner_text()
     assert words.splitlines()[0] == name  # the picked one comes before other members
 
 

@@ -5,12 +5,13 @@ import re
 import shutil
 from functools import partial
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from retrofit_app import figures, runs
 from retrofit_app.models import predictions
-from retrofit_app.pages.compare import taking
+from retrofit_app.pages.compare import ranking, taking
 from retrofit_app.runs import compared, leaderboards
 from retrofit_core.cli import main
 from retrofit_core.methods import METHODS
@@ -18,6 +19,7 @@ from retrofit_core.runs import RunConfig
 from retrofit_core.runs.comparison import compare_runs, quick_first
 from retrofit_core.runs.store import noted
 from retrofit_core.system.monitor import Monitor
+from retrofit_core.training.evaluation import as_bits
 
 from .analyses import copied
 from .pages import clean, page_at, words
@@ -48,7 +50,7 @@ def test_a_useful_pair_is_compared_where_nothing_was_chosen(runs_folder):
     table, settings = tables(page)
     for name in ("HF-Linear", "KF-Linear", "network A", "network B", "ensemble", "plain average"):
         assert f"|{name}|" in table
-    assert "2 networks (sharded split) on digits, conductance importance, 359 test images" in table
+    assert "2 cnn networks (sharded split) on digits, conductance importance, 359 test images" in table
     assert table.count("1 †") == 2 and "† A single seed" in words(page)
     assert "|grouping|hungarian|kmeans|" in settings and "ridge" not in settings
     assert "HF-Linear and KF-Linear are tied with" in words(page) and "All other settings are the same." in words(page)
@@ -169,7 +171,7 @@ def test_start_makes_a_worker_that_can_be_cancelled(runs_folder, sleeper):
     page.button(key="start-board").click().run()
     assert not page.exception
     made = board_of(**SMALL)
-    assert made.going and made.state == "running" and made.at_work.name == "Average"
+    assert made.going and made.state == "running" and made.at_work and made.at_work.name == "Average"
     assert "0 of 2 methods are finished" in page.get("progress")[0].proto.text
     assert "|Average|at work …|" in tables(page)[0]
     page.button(key="cancel-board").click().run()
@@ -215,3 +217,23 @@ def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch)
     table = tables(page)[0]
     assert re.search(r"\|\d\. Average\|[\d.]+\|−[\d.]+ \(−[\d.]+ to −[\d.]+\)\|", table), table
     assert any(text.startswith("Accuracy in per cent against seconds. ") for text in pictures(page))
+
+
+def row(method: str, right: float, rank: int = 1) -> ranking.BoardRow:
+    """A method that gets the first of 400 images right."""
+    bits = as_bits(np.arange(400) < 4 * right)
+    return ranking.BoardRow(method, method, {"accuracy": right, "samples": 400, "knows": bits}, rank=rank)
+
+
+def test_what_a_class_should_notice_is_computed_from_the_numbers():
+    rows = [row("KF-Linear", 93.0), row("Random-Linear", 91.0), row("Git-Re-Basin", 86.0), row("PLeaS", 84.0)]
+    assert ranking.noticed(rows) == (
+        "Random groups with the fit (91) beat Git-Re-Basin (86) and PLeaS (84); KF-Linear (93) is clearly ahead of them."
+    )
+    close = [row("KF-Linear", 91.0), row("Random-Linear", 91.0), row("PLeaS", 90.75)]
+    assert ranking.noticed(close) == ""  # nothing is clearly beaten
+    average = [row("KF-Linear", 90.0), row("Average", 90.0), row("TIES", 80.0)]
+    assert (
+        ranking.noticed(average) == "The plain average (90) beats TIES (80); KF-Linear (90) is not clearly ahead of it."
+    )
+    assert ranking.noticed([row("Random-Linear", 91.0), row("TIES", 50.0, rank=0)]) == ""  # not measured

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from itertools import groupby
 from types import SimpleNamespace
 
 import pytest
@@ -64,7 +65,11 @@ def keys(page: AppTest) -> set[str]:
 
 def tiles(page: AppTest) -> str:
     """The networks' tiles."""
-    return next(element.proto.body for element in page.get("html") if "retrofit-tiles" in element.proto.body)
+    return next(
+        element.proto.body
+        for element in page.get("html")
+        if element.proto.body.startswith("<div class='retrofit-tiles'")
+    )
 
 
 def errors(page: AppTest) -> str:
@@ -83,7 +88,10 @@ def test_first_page_shows_the_shipped_fusion(shipped):
 
 def test_form_offers_every_method_and_importance():
     page = open_form()
-    assert [option.partition(" (")[0] for option in page.selectbox(key="fuse-method").options] == list(METHODS)
+    options = page.selectbox(key="fuse-method").options
+    assert {option.partition(" · ")[0] for option in options} == set(METHODS)
+    families = [option.partition(" · ")[2] for option in options]
+    assert [name for name, _ in groupby(families)] == list(dict.fromkeys(families))  # each family stands together
     assert set(page.selectbox(key="fuse-importance").options) == set(IMPORTANCE)
     assert page.selectbox(key="fuse-grouping").options == ["as the method (kmeans)", *GROUPINGS]
     page.selectbox(key="fuse-method").set_value("OTFusion").run()
@@ -92,6 +100,9 @@ def test_form_offers_every_method_and_importance():
 
 def test_a_methods_options_are_asked_and_travel_in_the_address():
     page = open_form(method="OTFusion", importance="uniform")
+    asked = [box.key for box in (*page.selectbox, *page.number_input, *page.text_input, *page.toggle)]
+    assert not any("-option-" in key for key in asked)  # folded, because they are many
+    button(page, "all-options").click().run()
     assert page.selectbox(key="fuse-option-OTFusion-solver").options == ["exact", "sinkhorn"]
     page.selectbox(key="fuse-option-OTFusion-solver").set_value("sinkhorn").run()
     page.toggle(key="fuse-option-OTFusion-repair").set_value(True).run()
@@ -128,6 +139,7 @@ def test_methods_can_be_chosen_and_say_what_they_do(method):
 )
 def test_a_number_outside_its_limits_becomes_the_nearest_or_stays_and_that_is_said(key, given, kept, said):
     page = open_form(preset="sharded", method="KD")
+    button(page, "all-options").click().run()
     before = page.number_input(key=key).value
     page.number_input(key=key).set_value(given).run()
     assert page.number_input(key=key).value == (before if kept is None else kept)
@@ -252,7 +264,7 @@ def test_the_form_shows_which_level_becomes_which_before_the_start():
     assert "All 4 levels fit together" in words(page)
     assert "32 neurons in 16 groups" in preview(page) and "10 classes stay in their places" in preview(page)
     page = open_form(preset="widths")
-    assert "At 3 of them the networks differ in width" in words(page) and "24 neurons in 16 groups" in preview(page)
+    assert "At 3 of 4 the networks differ in width" in words(page) and "24 neurons in 16 groups" in preview(page)
     page = open_form(preset="widths", method="HF-Linear")
     assert "3 of 4 levels do not fit together" in words(page) and "hungarian pairs exactly two" in preview(page)
     assert not preview(open_form(preset="sharded", method="KD"))  # it knows no levels

@@ -284,8 +284,8 @@ def test_a_cluster_is_followed_to_the_other_scores(record):
 
 def rows_of_images(page: AppTest) -> list[str]:
     """The rows of images that excite neurons, as HTML."""
-    text = next(element.proto.body for element in page.get("html") if "class='retrofit-exciting'" in element.proto.body)
-    return text.split("<figure")[1:]
+    bodies = [element.proto.body for element in page.get("html")]
+    return [row for body in bodies if "class='retrofit-exciting'" in body for row in body.split("<figure")[1:]]
 
 
 def test_images_that_excite_a_group_stand_beside_those_of_its_fused_neuron(record):
@@ -294,14 +294,17 @@ def test_images_that_excite_a_group_stand_beside_those_of_its_fused_neuron(recor
     report = readings.record(runs.read_entry(record)).levels[0]
     members = int((report.labels == 3).sum())
     rows = rows_of_images(page)
-    assert "Fused neuron 3" in rows[0] and len(rows) == 1 + min(members, 6) and "all 359 test images" in words(page)
-    assert all(row.count("<img") == 1 and row.count("<b>") == 8 for row in rows)
+    assert "Fused neuron 3" in rows[-1] and len(rows) == 1 + min(members, 6)
+    assert all(row.count("<img") == 2 and row.count("<b>") == 8 for row in rows)  # with its weights
+    assert "**Target** = " in words(page) and "follows it: correlation" in rows[-1]
     page.button(key="expert").click().run()
     page.toggle(key="levels-same_images").set_value(True).run()
     assert page.query_params["same-images"] == "1"
-    assert [row.count("<img") for row in rows_of_images(page)] == [1] + [0] * (len(rows) - 1)
+    assert [row.count("<img") for row in rows_of_images(page)] == [2] + [1] * (len(rows) - 1)
     page.selectbox(key="levels-neuron").set_value("5").run()
-    assert page.query_params["neuron"] == "5" and "Fused neuron 5" in rows_of_images(page)[0]
+    assert page.query_params["neuron"] == "5" and "Fused neuron 5" in rows_of_images(page)[-1]
+    followed = open_page(run="analysed", level="features.0", panel="images", neuron="3", example="7")
+    assert clean(followed) and all(row.count("· example") == 3 for row in rows_of_images(followed))  # alt, tip, word
 
 
 def test_a_missing_analysis_is_started_watched_and_cancelled(runs_folder, sleeper):

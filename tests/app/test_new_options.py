@@ -70,6 +70,7 @@ def test_the_form_offers_them_with_their_options(registered):
     assert "loudness" in page.selectbox(key="fuse-importance").options
     assert "in_turn" in page.selectbox(key="fuse-grouping").options
     page.selectbox(key="fuse-importance").set_value("conductance").run()
+    page.button(key="all-options").click().run()
     page.number_input(key="fuse-option-KF-Linear-steps").set_value(20).run()
     page.number_input(key="fuse-option-KF-Linear-restarts").set_value(3).run()
     assert set(page.query_params["options"].split("|")) == {"steps=20", "restarts=3"}
@@ -108,4 +109,5 @@ def test_a_record_holds_them_and_the_form_shows_it(registered, monkeypatch):
     assert {name: decided[name] for name in expected} == expected
     page = open_page(run="mine", **ADDRESS)
     assert not page.error and not page.warning and not page.exception
+    page.button(key="all-options").click().run()
     assert page.number_input(key="fuse-option-KF-Linear-power").value == 3.0

@@ -108,6 +108,9 @@ def test_a_resumed_training_is_timed_from_its_first_epoch(tmp_path):
     write(tmp_path, *epochs, start=1060.0)
     known = progress.follow(tmp_path, progress.Progress())
     assert known.left(1064.0) == pytest.approx(35)
+    assert progress.sentence(known, "AB", 1064.0, 990.0).endswith("· 74 s · about 35 s left in this stage")
+    known.begun -= 300
+    assert "min left in this stage" in progress.sentence(known, "AB", 1064.0, 990.0), "no thousands of seconds"
 
 
 def test_an_earlier_attempt_does_not_speed_up_the_clock(tmp_path):

@@ -126,4 +126,6 @@ def test_it_is_read_without_a_network_in_both_themes_on_a_phone_and_on_paper(bro
         assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
         widths = page.evaluate("[...document.querySelectorAll('.plot .main-svg')].map((svg) => svg.clientWidth)")
         assert max(widths) <= 680
+        cut = "[...document.querySelectorAll('.wide, .tile')].filter((part) => part.scrollWidth > part.clientWidth).length"
+        assert width < 700 or page.evaluate(cut) == 0  # nothing is cut off on paper
         context.close()

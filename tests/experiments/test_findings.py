@@ -69,7 +69,8 @@ def names():
         return next(row for row in depth["rows"] if (row["pair"], row["ways"]) == (pair, ways))
 
     def gap_at_depth(*sides):
-        points, interval = difference(*(from_bits(at_depth(LONG, *side)["knows"], depth["images"]) for side in sides))
+        one, other = (from_bits(at_depth(LONG, *side)["knows"], depth["images"]) for side in sides)
+        points, interval = difference(one, other)
         return points, *interval
 
     columns = {
@@ -263,3 +264,21 @@ def test_the_tables_of_the_training_are_those_of_its_record():
         numbers = (f"{row[name]:.1f}" for name in ("ensemble", "KF-Linear", "HF-Linear"))
         expected.append([own, *numbers, " ".join(f"{count:.0f}" for count in answering)])
     assert written == sorted(expected)
+
+
+def test_the_numbers_of_text_are_those_of_its_record():
+    rows = json.loads((RESULTS.parent / "text.json").read_text(encoding="utf-8"))["rows"]
+    both = {(row["pair"], row["network"], row["width"]): row["both"] for row in rows}
+
+    def said(pair):
+        best = min(both[pair, "A: English", 64], both[pair, "B: Python", 64])
+        numbers = [both[pair, "Average", 64], both[pair, "KF-Linear", 64], both[pair, "KF-Linear", 128]]
+        return "average {:.2f}, KF-Linear {:.2f}, twice as wide {:.2f}, better parent {:.2f}, ensemble {:.2f}".format(
+            *numbers, best, both[pair, "Ensemble", 64]
+        )
+
+    own, listed = (
+        " ".join(PAGE.with_name(page).read_text(encoding="utf-8").split())
+        for page in ("own_networks.md", "notebooks.md")
+    )
+    assert said("different") in own and said("different") in listed and said("together") in listed

@@ -144,17 +144,17 @@ def cluster_sizes(grouped: Neurons, palette: Palette) -> Picture:
             bars(
                 [f"{low}" if low == high else f"{low}–{high}" if high < 10**9 else f"{low}+" for low, high in bins],
                 [int(((counts >= low) & (counts <= high) & of_kind).sum()) for low, high in bins],
-                "%{x} members: %{y} clusters " + kind,
+                "%{x} members: %{y} groups " + kind,
                 name=kind,
                 marker=hatched(palette, colour, pattern),
             )
             for kind, of_kind, colour, pattern in kinds
         ],
         270,
-        "Histogram of cluster sizes",
-        f"{shared} of {grouped.width} clusters ({percent(100 * shared / grouped.width, 0)}) hold neurons of more "
+        "Histogram of group sizes",
+        f"{shared} of {grouped.width} groups ({percent(100 * shared / grouped.width, 0)}) hold neurons of more "
         f"than one network; {int((counts == 1).sum())} hold a single neuron, the largest holds {int(counts.max())}.",
         barmode="stack",
-        xaxis=axis("members of a cluster", type="category", showgrid=False),
-        yaxis=axis("clusters", automargin=True),
+        xaxis=axis("members of a group", type="category", showgrid=False),
+        yaxis=axis("groups", automargin=True),
     )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .drawing import NOTHING, Trace, line, mark, scatter
-from .marks import ALONE, FEW, OTHER, Marks, cluster_words, digits, fills, marks
+from .marks import FEW, OTHER, Marks, cluster_words, digits, fills, marks
 from .neurons import Neurons, centroid, neurons
 from .palette import GLYPHS, SHAPES, Palette
 from .picture import Picture
@@ -14,6 +14,7 @@ from .plane import mark_size, square
 from .words import network
 
 MOST_NAMES = 12  # most marked neurons whose names are shown
+EDGE = 1.6  # px, the outline of a mark, in the colour of its network
 
 #: The stroke of a neuron outside the frame, in halves of the frame.
 OUT = 0.09
@@ -127,13 +128,13 @@ def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, p
     kinds, labels, inside = look.kinds[rows], grouped.labels[rows], look.inside[rows]
     shapes = [SHAPES[parent % len(SHAPES)] for parent in grouped.parents[rows]]
     colours = np.array(fills(palette), dtype=object)[kinds]
-    outlines = np.select([kinds == 0, kinds == ALONE], [palette.paper, palette.grey], palette.outline)
+    edges = [palette.parent(parent) for parent in grouped.parents[rows]]
     marker = mark(
         shapes,
         (sizes[rows] * np.where(np.array(shapes) == "cross", 1.2, 1)).round(1).tolist(),
         colours.tolist(),
-        outlines.tolist(),
-        np.where(kinds == ALONE, 1.4, 1).tolist(),
+        edges,
+        EDGE,
     )
     facts = zip(
         [grouped.names[row] for row in rows],
@@ -151,8 +152,8 @@ def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, p
         "markers",
         # One text per mark: Plotly copies lists several times, and a template's lists of numbers are slower.
         [
-            f"neuron {name}{'' if within else ', outside the frame'}<br>cluster {cluster}, {members} members<br>"
-            f"importance {weight:.3g} × mean<br>{distance:.3g} from its centroid"
+            f"neuron {name}{'' if within else ', outside the frame'}<br>group {cluster}, {members} members<br>"
+            f"importance {weight:.3g} × mean<br>{distance:.3g} from its group's mean"
             for name, within, cluster, members, weight, distance in facts
         ],
         # The mark carries the neuron's number: its place in the trace means nothing.
@@ -165,7 +166,10 @@ def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, p
 
 def cluster_key(parents: int, neurons: int, palette: Palette) -> str:
     """The legend as HTML below the figure, where it costs no width and prints."""
-    shapes = " &nbsp; ".join(f"{GLYPHS[index % len(GLYPHS)]}&nbsp;{network(index)}" for index in range(parents))
+    shapes = " &nbsp; ".join(
+        f"<b style='color:{palette.parent(index)}'>{GLYPHS[index % len(GLYPHS)]}</b>&nbsp;{network(index)}"
+        for index in range(parents)
+    )
     unit = mark_size(neurons)
     sizes = ((round(unit / 2), "¼×"), (round(unit), "1×"), (round(2 * unit), "4×"))
     areas = "".join(
@@ -175,9 +179,9 @@ def cluster_key(parents: int, neurons: int, palette: Palette) -> str:
     items = [
         shapes,
         f"area: importance ÷ mean{areas}",
-        f"{_dot(0.7, palette.ink, palette.ink)}largest cluster",
+        f"{_dot(0.7, palette.ink, palette.ink)}largest group",
         f"{''.join(_dot(0.7, hue, palette.outline) for hue in palette.clusters)}next five, in the same colour in every picture",
-        f"{_dot(0.7, palette.grey, palette.outline)}other clusters",
+        f"{_dot(0.7, palette.grey, palette.outline)}other groups",
         f"{_dot(0.7, palette.paper, palette.grey)}alone",
     ]
     words = "".join(f"<span style='margin-right:1rem;display:inline-block'>{item}</span>" for item in items)

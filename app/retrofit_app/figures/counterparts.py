@@ -43,7 +43,7 @@ def counterparts(reference: Neurons, grouped: Neurons) -> np.ndarray:
 def flow(reference: Neurons, grouped: Neurons) -> str:
     """Where the densest cluster's members go in another grouping: "40 of 63 members stay together, joined by 41 others"."""
     if reference.densest is None:
-        return "no cluster to follow"
+        return "no group to follow"
     first = np.flatnonzero(counterparts(reference, grouped) == 0)
     before = reference.labels == reference.densest
     if not len(first):

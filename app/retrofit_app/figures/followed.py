@@ -56,21 +56,24 @@ def answers(rows: Sequence[Answer], classes: Sequence[str], truth: int | None, p
     Args:
         truth: the image's class; None if unknown.
     """
-    tiles = "".join(_tile(row, classes, truth) for row in rows)
+    tiles = "".join(_tile(row, classes, truth, palette) for row in rows)
     return (
         f"<div class='retrofit-tiles' style='{palette.css}'>"
         f"<div class='row' style='--across:{len(rows)}'>{tiles}</div></div>"
     )
 
 
-def _tile(row: Answer, classes: Sequence[str], truth: int | None) -> str:
+def _tile(row: Answer, classes: Sequence[str], truth: int | None, palette: Palette) -> str:
     chance, verdict = percent(100 * row.chances[row.best], 0), _verdict(row.best, truth)
-    name = f"Network {letter(int(row.name.split()[1]))}" if row.name.startswith("parent ") else TITLES[row.name]
+    parent = int(row.name.split()[1]) if row.name.startswith("parent ") else None
+    name = TITLES[row.name] if parent is None else f"Network {letter(parent)}"
+    fill = "" if parent is None else palette.parent(parent)
     words = f"{name} answers {classes[row.best]}, {chance}{', ' + verdict if verdict else ''}"
     heights = [max(100 * value, 1) for value in row.chances]
     tips = [percent(100 * value, 0) for value in row.chances]
     columns = stands(classes, heights, tips, [index == truth for index in range(len(classes))])
-    return tile_html(name, ROLES.get(row.name, "parent"), words, classes[row.best], chance, columns, verdict, verdict)
+    role = ROLES.get(row.name, "parent")
+    return tile_html(name, role, words, classes[row.best], chance, columns, verdict, verdict, fill)
 
 
 def steps(rows: Sequence[Step], classes: Sequence[str], truth: int | None, chosen: str, palette: Palette) -> str:

@@ -69,9 +69,9 @@ def cluster_words(grouped: Neurons, off: int) -> tuple[str, str]:
     counts, largest = grouped.counts, int(grouped.counts.max())
     mixed = int(grouped.mixed.sum())
     facts = [
-        f"{' + '.join(map(str, grouped.widths))} neurons in {grouped.width} clusters",
+        f"{' + '.join(map(str, grouped.widths))} neurons in {grouped.width} groups",
         *([f"{mixed} with members of more than one network"] if len(grouped.widths) > 1 else []),
-        f"largest {largest}" if largest > 1 else "no cluster has more than one member",
+        f"largest {largest}" if largest > 1 else "no group has more than one member",
         f"{int((counts == 1).sum())} alone",
     ] + ([f"{off} outside the frame"] if off else [])
     alt = (

@@ -129,7 +129,7 @@ def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Pa
         320,
         "Scatter plot",
         f"{name}, output against target on {len(targets)} sampled rows: {fit}. The dotted line is a perfect fit.",
-        xaxis=axis("target: the cluster's weighted mean", range=span),
+        xaxis=axis("target: the group's weighted mean", range=span),
         yaxis=axis("output of the fused neuron", range=span, automargin=True),
     )
 
@@ -145,5 +145,5 @@ def members_words(grouped: Neurons, cluster: int) -> str:
     counts = np.bincount(grouped.parents[grouped.labels == cluster])
     members = [f"{count} of {network(parent)}" for parent, count in enumerate(counts.tolist()) if count]
     if not members:
-        return f"Cluster {cluster} is empty."
-    return f"Cluster {cluster} has {counts.sum()} member{'s' if counts.sum() > 1 else ''}: {listing(members)}."
+        return f"Group {cluster} is empty."
+    return f"Group {cluster} has {counts.sum()} member{'s' if counts.sum() > 1 else ''}: {listing(members)}."

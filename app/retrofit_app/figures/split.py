@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from .palette import Palette, shade
+from .palette import Palette, mixed, scale
 from .words import listing, percent
 
 NUMBERED = 20  # most classes for which cells have numbers
@@ -14,7 +14,8 @@ def split_strip(
 ) -> str:
     """Each network's (rows) training images of each class (columns); transposed on narrow screens.
 
-    Cells are shaded by count and contain the number, or "·" for none, so that colour alone says nothing.
+    Cells are shaded by count, in the network's colour, and contain the number, or "·" for none, so that colour alone says
+    nothing.
 
     Args:
         counts: one row of class counts per network.
@@ -34,13 +35,13 @@ def split_strip(
                     _number(value) if numbered else "",
                     "",
                     f"{network}, class {name}: {value}",
-                    _fill(value / most, palette),
+                    _fill(value / most, palette, index),
                 )
                 for name, value in zip(classes, row, strict=True)
             ]
             + [_cell("cell", _number(sum(row)), "sum")]
         )
-        for network, row in zip(networks, counts, strict=True)
+        for index, (network, row) in enumerate(zip(networks, counts, strict=True))
     ]
     across, down = len(classes) + 2, len(networks) + 1
     unit = "minmax(0,1fr)"
@@ -95,6 +96,6 @@ def _number(value: int) -> str:
     return f"{value}" if value else "·"
 
 
-def _fill(share: float, palette: Palette) -> str:
-    colour, ink = shade(share, palette)
+def _fill(share: float, palette: Palette, parent: int) -> str:
+    colour, ink = mixed(scale(palette)[0], palette.parent(parent), 0.85 * share)
     return f"background:{colour};color:{ink}"

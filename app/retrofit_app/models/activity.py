@@ -124,6 +124,86 @@ def largest(networks_levels: Sequence[Any], x: Any) -> list[Any]:
     return found
 
 
+@kept(12, of_data=True)
+def kernels(entry: runs.Entry, level: int, _below: Any) -> list[Any]:
+    """(width, inputs, high, wide) the incoming weights of a level's neurons in each network, the fused one last; [] if their
+    inputs are not simply the image's channels or the neurons of the level below.
+
+    An input of the fused network is a group of the level below, so a parent's weights are summed over each group's members:
+    weights on the same inputs are at the same place in all networks.
+
+    Args:
+        _below: the `LevelReport` of the level below; None for the first.
+    Raises:
+        ValueError: as `activity`.
+    """
+    from retrofit_core.networks.levels import is_branched
+    from retrofit_core.networks.levels.reading import reads_one_by_one
+
+    networks, shape = levels(entry).networks, sources.test_images(entry).shape
+    found = []
+    for number, network in enumerate(networks):
+        below = network[level - 1] if level else None
+        inputs = below.width if below is not None else shape[0]
+        layer = network[level].affine
+        if layer is None or not reads_one_by_one(network[level], inputs):
+            return []
+        if below is not None and (is_branched(network[:level]) or not below.plain):
+            return []
+        weights = layer.weight.detach().reshape(network[level].width, inputs, -1)
+        if _below is not None and number < len(networks) - 1:
+            groups = _below.labels.split(list(_below.widths))[number]
+            weights = weights.new_zeros(len(weights), _below.width, weights.shape[2]).index_add_(1, groups, weights)
+        found.append(weights.reshape(*weights.shape[:2], *_sides(layer, weights, shape)))
+    return found
+
+
+def _sides(layer: Any, weights: Any, shape: Sequence[int]) -> tuple[int, int]:
+    """Height and width of the picture of one input's weights: a kernel, the image, or a square of positions."""
+    if layer.weight.ndim == 4:
+        return layer.weight.shape[2:]
+    places = weights.shape[2]
+    if places == shape[1] * shape[2]:
+        return shape[1], shape[2]
+    side = round(places**0.5)
+    return (side, side) if side * side == places else (1, places)
+
+
+def answering(entry: runs.Entry, level: int) -> list[int]:
+    """How many of a level's neurons are positive on some image, in each network; [] unless a ReLU follows, which lets nothing
+    else pass.
+
+    Raises:
+        ValueError: as `activity`.
+    """
+    import torch
+
+    from retrofit_core.networks.levels import compose
+
+    images, networks = sources.test_images(entry), levels(entry).networks
+    if level + 1 == len(networks[0]):
+        return []
+    with torch.inference_mode():
+        h = compose(networks[0][: level + 1], images.inputs(range(min(2, len(images)))))
+        if not isinstance(h, torch.Tensor):
+            return []
+        following = networks[0][level + 1].module
+        if not torch.equal(following(h), following(h.clamp_min(0))):
+            return []
+    return [int((values.amax(0) > 0).sum()) for values in activity(entry, level).values]
+
+
+@kept(100, of_data=True)
+def responses(entry: runs.Entry, level: int, row: int) -> list[Any]:
+    """(width,) the activity of a level's neurons in each network on one image of the split.
+
+    Raises:
+        ValueError: as `activity`.
+    """
+    x = sources.test_images(entry).inputs([row])
+    return [largest(network[: level + 1], x)[-1][0] for network in levels(entry).networks]
+
+
 def _parent(entry: runs.Entry, name: str, images: Any) -> Any:
     path, recorded = entry.base / name, entry.inputs.get(name)
     if recorded and path.exists() and files.digest(path) != recorded:
@@ -137,13 +217,9 @@ def _by_position(level: Any, boundary: Any) -> Any:
     return h.reshape(len(h), -1, level.width)
 
 
-def strip(entry: runs.Entry, seen: Activity, images: list[int]) -> str:
-    """Some of the N images side by side, as a data URL."""
-    return _strip(entry, tuple(int(seen.rows[image]) for image in images))
-
-
 @kept(500, of_data=True)
-def _strip(entry: runs.Entry, rows: tuple[int, ...]) -> str:
+def strip(entry: runs.Entry, rows: tuple[int, ...]) -> str:
+    """Some images of the split side by side, as a data URL."""
     from PIL import Image
 
     images = sources.test_images(entry)

@@ -14,6 +14,18 @@ from retrofit_core.system.extras import library_version as library
 
 from .endings import error_of, failure, log_tail, without_folders
 from .listing import entries, reader_of, same_work
-from .records import BUNDLED, Entry, bundle_facts, class_counts, home, own_name, read_entry, runs_folder, training_of
+from .records import (
+    BUNDLED,
+    MOST_LETTERS,
+    Entry,
+    bundle_facts,
+    class_counts,
+    home,
+    own_name,
+    read_entry,
+    rename,
+    runs_folder,
+    training_of,
+)
 from .starting import analyse, delete, deleted, restore, resume, start
 from .words import LICENCE, details, label, labels, networks_words, other_version, source

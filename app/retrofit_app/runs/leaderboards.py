@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from retrofit_core.runs import store, worker
-from retrofit_core.runs.store import COMPARISON, SETTINGS, STATUS, Work, read_json
+from retrofit_core.runs.store import COMPARISON, SETTINGS, STATUS, SWEEP, Work, read_json
 from retrofit_core.system import files
 
 from .listing import same_network
 from .records import Entry, runs_folder
+from .sweeps import made_by
 
 #: The paper's methods, which pictures highlight.
 PAPERS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
@@ -65,6 +66,8 @@ FAMILIES = {
     "Distillation": ("train on the fusion samples", ("KD", "LP")),
     "Ensembles": ("run all networks side by side", ("Ensemble", "Ensemble-Logits", "Ensemble-Shares")),
 }
+#: What has several runs -> by its folder in the runs folder.
+BOARDS = {kind.folder: kind for kind in (COMPARISON, SWEEP)}
 #: Keys of a leaderboard's settings.json, besides its runs.
 ASKED = ("of", "methods", "scores", "runs")
 #: Methods that every measured run measures, too -> their names there.
@@ -224,7 +227,7 @@ def _note(board: Leaderboard) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptBoard(Work):
-    """A leaderboard that was started, and the runs it made."""
+    """A leaderboard or a sweep that was started, and the runs it made."""
 
     runs: tuple[Entry, ...]
     """Those that still exist, newest first, at least one"""
@@ -232,14 +235,14 @@ class KeptBoard(Work):
     @property
     def name(self) -> str:
         """Its id among runs; no run has such a name."""
-        return f"{COMPARISON.folder}/{self.folder.name}"
+        return f"{self.kind.folder}/{self.folder.name}"
 
     @property
     def state(self) -> str:
         """As in `Leaderboard`."""
-        rows = read_json(self.folder / COMPARISON.growing).get("rows", [])
+        rows = read_json(self.folder / self.kind.growing).get("rows", [])
         state = super().state
-        whole = sum(row["method"] is not None for row in rows) >= self.settings["runs"]  # parents have none
+        whole = sum(row.get("method", "") is not None for row in rows) >= self.settings["runs"]  # parents have none
         return "interrupted" if state == "done" and not whole else state
 
     @property
@@ -249,32 +252,35 @@ class KeptBoard(Work):
 
 
 def kept(entries: Sequence[Entry]) -> list[KeptBoard]:
-    """The leaderboards that made several runs, last started first; each run belongs to one at most."""
-    notes = list((runs_folder() / COMPARISON.folder).glob(f"*/{SETTINGS}"))
+    """The leaderboards and sweeps that made several runs, last started first; each run belongs to one at most."""
+    notes = [note for kind in BOARDS.values() for note in (runs_folder() / kind.folder).glob(f"*/{SETTINGS}")]
     free, boards = {entry.name: entry for entry in entries if not entry.shipped}, []
     for note in sorted(notes, key=lambda note: -note.stat().st_mtime):
-        settings = read_json(note)
-        made = settings["made"] if settings.keys() >= {*ASKED, "made"} else ()
+        settings, kind = read_json(note), BOARDS[note.parent.parent.name]
+        if kind == SWEEP:
+            made = made_by(settings, read_json(note.parent / kind.growing)) if "over" in settings else ()
+        else:
+            made = settings["made"] if settings.keys() >= {*ASKED, "made"} else ()
         if len(made) > 1 and (names := [name for name in free if name in made]):
             found = tuple(free.pop(name) for name in names)
-            boards.append(KeptBoard(kind=COMPARISON, folder=note.parent, settings=settings, runs=found))
+            boards.append(KeptBoard(kind=kind, folder=note.parent, settings=settings, runs=found))
     return boards
 
 
 def delete(board: KeptBoard) -> None:
-    """Move a leaderboard to the trash, without its runs; see `store.delete`."""
-    store.delete(Work(COMPARISON, board.folder), runs_folder())
+    """Move a leaderboard or sweep to the trash, without its runs; see `store.delete`."""
+    store.delete(Work(board.kind, board.folder), runs_folder())
 
 
 def deleted() -> list[Path]:
-    """The folders of the leaderboards that can be restored."""
-    folder = runs_folder() / COMPARISON.folder
-    return [folder / name for name in store.deleted(folder)]
+    """The folders of the leaderboards and sweeps that can be restored."""
+    folders = [runs_folder() / name for name in BOARDS]
+    return [folder / name for folder in folders for name in store.deleted(folder)]
 
 
 def restore(folder: Path) -> None:
-    """Restore a leaderboard from the trash, see `store.restore`."""
-    store.restore(Work(COMPARISON, folder), runs_folder())
+    """Restore one from the trash, see `store.restore`."""
+    store.restore(Work(BOARDS[folder.parent.name], folder), runs_folder())
 
 
 def step(run: BoardRun) -> str:

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from retrofit_core.runs.store import ACTIVE
 
-from .records import BUNDLED, Entry, bundle_facts, home, read_entry, runs_folder
+from .records import BUNDLED, TITLE, Entry, bundle_facts, home, read_entry, runs_folder
 
 
 def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
@@ -51,6 +52,8 @@ def _stamp(path: str) -> tuple[tuple[int, ...], ...] | None:
         facts = [os.stat(os.path.join(path, name)) for name in ("config.json", "status.json")]
     except OSError:
         return None
+    with suppress(OSError):  # most runs have no title
+        facts.append(os.stat(os.path.join(path, TITLE)))
     return tuple((each.st_mtime_ns, each.st_ctime_ns, each.st_size, each.st_ino) for each in facts)
 
 

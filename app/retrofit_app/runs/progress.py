@@ -9,6 +9,8 @@ from retrofit_core.runs.store import notes_of
 from retrofit_core.system.monitor import Event
 from retrofit_core.system.position import Position
 
+from .words import duration
+
 PHASES = {
     "importance": "how much each neuron matters",
     "forward": "passing the samples through the networks",
@@ -118,8 +120,8 @@ def sentence(progress: Progress, letters: str, now: float, started: float | None
         "analysis": f"The network is fused; preparing the pictures{detail}",
     }[progress.stage]
     left = progress.left(now)
-    about = f" · about {max(1, round(left))} s left in this stage" if left is not None and left < 5400 else ""
-    return text + (f" · {now - started:.0f} s" if started else "") + about
+    rest = f" · about {duration(left)} left in this stage" if left is not None else ""
+    return text + (f" · {duration(now - started)}" if started else "") + rest
 
 
 def _detail(progress: Progress) -> str:

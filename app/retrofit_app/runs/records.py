@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from retrofit_core.runs.store import ACTIVE, ANALYSIS, NEW, Work, check_schema, read_json, state_of
 from retrofit_core.system import files
 
+TITLE, MOST_LETTERS = "title.txt", 60  # in a record, and the length of what it holds
 BUNDLED = Path(__file__).parents[1] / "bundled"
 
 
@@ -31,6 +33,8 @@ class Entry:
     inputs: dict[str, str | None]
     """Digest of each file, see `runs.Identity`"""
     method_version: int
+    title: str = ""
+    """What its user calls it, see `rename`"""
 
     @property
     def name(self) -> str:
@@ -101,11 +105,49 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
         training = (
             content["training"] if "training" in content else _training(config, home(config, folder.parent, inputs))
         )
-        return Entry(folder, config, status, metrics, shipped, training, inputs, version)
+        called = folder / TITLE
+        title = called.read_text("utf-8").strip()[:MOST_LETTERS] if called.exists() else ""
+        return Entry(folder, config, status, metrics, shipped, training, inputs, version, title)
     except (OSError, UnicodeError, json.JSONDecodeError, LookupError, TypeError) as error:
         raise ValueError(
             f"run {folder.name} cannot be read and is left out ({type(error).__name__}: {error})."
         ) from error
+
+
+def rename(entry: Entry, title: str) -> None:
+    """Let a run have a title, in a file of its record; "" takes it away.
+
+    Raises:
+        ValueError: the file cannot be written.
+    """
+    path, words = entry.folder / TITLE, " ".join(title.split())[:MOST_LETTERS]
+    try:
+        if words:
+            files.write(path, words)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise ValueError(f"the title of run {entry.name} cannot be written ({error.strerror}).") from error
+
+
+def architecture(entry: Entry) -> str:
+    """The architectures of its parents by name, without torch; empty if they cannot be read."""
+    names = (entry.training or {}).get("arch")
+    try:
+        names = names or [_architecture_of(entry.base / name) for name in entry.config["models"]]
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+        return ""
+    return ", ".join(dict.fromkeys(str(name) for name in names))
+
+
+def _architecture_of(checkpoint: Path) -> str:
+    return _architecture(str(checkpoint), checkpoint.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=10_000)
+def _architecture(checkpoint: str, _changed: int) -> str:
+    with safe_open(checkpoint, "numpy") as file:
+        return json.loads((file.metadata() or {})["architecture"])["architecture"]
 
 
 def _read(folder: Path, name: str) -> Any:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from retrofit_core.runs import store, worker
-from retrofit_core.runs.store import ANALYSIS, COMPARISON, FUSION, TRASH, Work
+from retrofit_core.runs.store import ANALYSIS, COMPARISON, FUSION, SWEEP, TRASH, Work
 
 from .listing import entries, same_work
 from .records import home, read_entry, runs_folder
@@ -144,7 +144,8 @@ def delete(folder: Path, with_others: bool = False) -> None:
     """Move a run to the trash, see `store.delete`; this also removes an earlier deleted leaderboard for good."""
     store.delete(Work(FUSION, folder), folder.parent, with_others=with_others)
     if not with_others:
-        shutil.rmtree(folder.parent / COMPARISON.folder / TRASH, ignore_errors=True)
+        for kind in (COMPARISON, SWEEP):
+            shutil.rmtree(folder.parent / kind.folder / TRASH, ignore_errors=True)
 
 
 def deleted() -> list[str]:

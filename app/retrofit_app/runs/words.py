@@ -9,7 +9,7 @@ from retrofit_app.figures import percent
 from retrofit_core.system.extras import library_version
 
 from .methods import chosen_words, decided, weighs
-from .records import Entry
+from .records import Entry, architecture
 from .settings import NONE, differing, in_words
 
 LICENCE = "The data set's own licence holds for what is derived from it."
@@ -23,7 +23,8 @@ def label(entry: Entry) -> str:
     # Without torch only a finished run's record says whether its method weighs neurons.
     weighed = f"{config.get('importance')}, " if "importance" in decided(entry) else ""
     kind = "shipped" if entry.shipped else f"{weighed}seed {config.get('seed')}"
-    return f"{config['method']}{chosen_words(entry)} {result} · {kind}"
+    arch, title = architecture(entry), f"{entry.title} · " if entry.title else ""
+    return f"{title}{config['method']}{chosen_words(entry)} {result} · {f'{arch}, ' if arch else ''}{kind}"
 
 
 def labels(entries: Sequence[Entry]) -> dict[str, str]:
@@ -69,7 +70,8 @@ def details(entry: Entry) -> str:
     ]
     if entry.status.get("started"):
         words.append(time.strftime("%d %b %Y", time.localtime(entry.status["started"])))
-    return " · ".join([*words, "shipped" if entry.shipped else entry.name])
+    title = [entry.title] if entry.title else []
+    return " · ".join([*title, *words, "shipped" if entry.shipped else entry.name])
 
 
 def other_version(entry: Entry) -> str:
@@ -91,11 +93,12 @@ def source(entry: Entry) -> str:
 
 
 def networks_words(entry: Entry) -> str:
-    """How many networks were fused, and their training split if recorded."""
+    """How many networks of which architecture were fused, and their training split if recorded."""
     n, training = len(entry.config["models"]), entry.training or {}
     kind = {"dirichlet": "non-IID"}.get(training.get("split", ""), training.get("split"))
     split = "twins" if training.get("twins") else f"{kind} split" if kind else ""
-    return f"{n} network{'' if n == 1 else 's'}" + (f" ({split})" if split else "")
+    arch = f"{name} " if (name := architecture(entry)) else ""
+    return f"{n} {arch}network{'' if n == 1 else 's'}" + (f" ({split})" if split else "")
 
 
 def duration(seconds: float) -> str:

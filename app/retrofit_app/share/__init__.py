@@ -206,7 +206,7 @@ def _landscape(entry: runs.Entry) -> Iterator[str]:
     survey = Survey.load(whole.folder)
     yield _text(f"{average_words(survey)} {figures.headline(survey)}", "claim")
     yield _text(PLANES)
-    yield "<div class='pair'>"
+    yield "<div class='pair planes'>"
     for kind, good in (("loss", "low"), ("accuracy", "high")):
         heading = f"{kind.capitalize()}: dark is {good}"
         yield _figure(lambda palette, kind=kind: figures.landscape_plane(survey, kind, palette), heading=heading)

@@ -20,7 +20,7 @@ from .pad import pad
 
 EXAMPLE = Scope("example", ("example",))
 DRAWN = "drawn"
-BOX, PAD, MOVED = "example-box", "example-pad", "example-moved"
+BOX, PAD, MOVED, OPENED = "example-box", "example-pad", "example-moved", "example-opened"
 
 
 def follow(entry: runs.Entry, palette: Palette, level: str = "") -> None:
@@ -32,16 +32,26 @@ def follow(entry: runs.Entry, palette: Palette, level: str = "") -> None:
     if not following.is_possible(entry):
         return
     example = EXAMPLE.one(_parameter(entry))
-    st.session_state[BOX] = bool(example)
-    box = st.expander("Follow one example", icon=":material/route:", key=BOX, on_change=lambda: _show(_first(entry)))
+    st.session_state[BOX] = bool(example) or st.session_state.pop(OPENED, False)
+    box = st.expander("Follow one example", icon=":material/route:", key=BOX, on_change=_turned)
     if not box.open:
         return
     with box:
         try:
+            if not example:
+                with st.spinner("Running all networks on the test images…", show_time=True):
+                    EXAMPLE.move(example=_first(entry))
+                st.rerun()
             _followed(entry, palette, example, level)
         except (OSError, ValueError, KeyError) as error:
             text = runs.without_folders(error, sources.located(entry.config["data"]), entry.base)
             why(f"The image cannot be followed: {text}")
+
+
+def image(entry: runs.Entry) -> int | None:
+    """The test image that is followed, if it is one."""
+    chosen = EXAMPLE.one(_parameter(entry)) if following.is_possible(entry) else ""
+    return int(chosen) if chosen not in ("", DRAWN) else None
 
 
 def relink() -> None:
@@ -49,6 +59,14 @@ def relink() -> None:
     fragment."""
     if st.session_state.pop(MOVED, None):
         st.rerun()
+
+
+def _turned() -> None:
+    """The box's callback: what it opens with is found where the user sees that it takes time."""
+    if st.session_state.get(BOX):
+        st.session_state[OPENED] = True
+    else:
+        _show("")
 
 
 def _show(example: str) -> None:
@@ -68,8 +86,6 @@ def _parameter(entry: runs.Entry) -> Parameter:
 
 def _first(entry: runs.Entry) -> str:
     """The example the box opens with: one that just one parent and the fused network get right, but not the average."""
-    if not st.session_state.get(BOX):
-        return ""
     try:
         right = following.right(entry)
     except (OSError, ValueError, KeyError):  # the box says why

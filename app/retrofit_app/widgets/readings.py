@@ -31,7 +31,7 @@ def neuron_table(entry: runs.Entry, level: int, score: str | None = None, seed: 
     table = {
         "neuron": grouped.names,
         "network": [figures.letter(parent) for parent in grouped.parents],
-        "cluster": grouped.labels,
+        "group": grouped.labels,
         "members": grouped.counts[grouped.labels],
         "importance × mean": grouped.weights,
         "distance": grouped.distances,

@@ -21,6 +21,7 @@ PARAMETERS: dict[Any, tuple[str, ...]] = {
     F.layer_norm: ("input", "normalized_shape", "weight", "bias", "eps"),
     F.rms_norm: ("input", "normalized_shape", "weight", "eps"),
     F.linear: ("input", "weight", "bias"),
+    F.embedding: ("input", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse"),
     **dict.fromkeys(
         (F.conv1d, F.conv2d, F.conv3d), ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
     ),
@@ -100,6 +101,10 @@ def _layer(function: Callable[..., Any], tensors: dict[str, Tensor], others: dic
             layer = nn.RMSNorm(list(others["normalized_shape"]), **eps)
         elif function is F.linear:
             layer = nn.Linear(first.shape[1], first.shape[0], bias=bias)
+        elif function is F.embedding:
+            layer = nn.Embedding(
+                *first.shape, max_norm=others.get("max_norm"), norm_type=others.get("norm_type") or 2.0
+            )
         else:
             inputs = first.shape[1] * others.get("groups", 1)
             layer = CONVOLUTIONS[function](inputs, first.shape[0], first.shape[2:], bias=bias, **others)  # type: ignore

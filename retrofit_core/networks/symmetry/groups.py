@@ -183,7 +183,9 @@ def assembled(rules: Rules) -> list[Group]:
     ]
     buffers = {name for name, _ in rules.model.named_buffers()}
     makers = [{part.name for part in group.parts if part.kind != "in"} for _, group in groups]  # none: behind a sum
-    trained = [pair for pair, names in zip(groups, makers, strict=True) if not names or names - buffers]
+    trained = [
+        pair for pair, names in zip(groups, makers, strict=True) if pair[1].fixed or not names or names - buffers
+    ]  # a tied head reads its classes, and only a buffer may make them
     return _named_apart([group for _, group in sorted(trained, key=lambda pair: pair[0])])
 
 

@@ -20,7 +20,9 @@
         const share = (value) => `${(100 * value / energy).toFixed(3)} %`;
         return `{J} = Σ {s}<sub>j</sub> ‖{f} − {z}<sub>j</sub>‖² = <b class="grouping">grouping</b> + <b class="approximation">approximation</b>
           <span class="numbers">${share(J)} = ${share(grouping)} + ${share(approximation)} of Σ {s}<sub>j</sub> ‖{z}<sub>j</sub>‖².
-          ${Math.abs(J - grouping - approximation) < 1e-9 * energy ? "J is computed by itself, not as this sum; the two agree." : ""}</span>`;
+          ${Math.abs(J - grouping - approximation) < 1e-9 * energy ? "J is computed by itself, not as this sum; the two agree." : ""}</span>
+          <span class="errors"><i role="img" style="background:var(--line)" aria-label="The two errors as parts of all neurons' energy"><u class="g" style="width:${100 * grouping / energy}%"></u><u class="a" style="width:${100 * approximation / energy}%"></u></i></span>
+          <span class="numbers">The bar: all answers' energy, Σ {s}<sub>j</sub> ‖{z}<sub>j</sub>‖², and what of it is lost.</span>`;
       });
       page.say(`<b class="grouping">Grouping error</b>: members of a group differ from their mean {T}.<br>
         <b class="approximation">Approximation error</b>: the fused layer cannot reach {T} from the inputs it gets.`);
@@ -78,6 +80,9 @@
         const A_ = level().A;
         const target = Float64Array.from(mapOf(members[0]), (_, n) => members.reduce((total, j) => total + A_[j][group] * mapOf(j)[n], 0));
         const tile = (name, colour, values) => { const one = Draw.tile(name, colour); one.show(values); one.node.disabled = true; return one.node; };
+        const reached = Draw.maps(current().network)[at][group], missed = target.map((one, n) => one - reached[n]);
+        const largestOf = (values) => values.reduce((most, one) => Math.max(most, Math.abs(one)), 1e-12);
+        const times = Math.min(1000, 10 ** Math.max(0, Math.floor(Math.log10(largestOf(target) / largestOf(missed)))));
         const following = el("button", { type: "button", class: "action" }, "Next group");
         following.addEventListener("click", () => page.set({ group: (group + 1) % width }));
         const result = (text, node) => {
@@ -87,7 +92,8 @@
         };
         strip.replaceChildren(el("span", {}, `Group ${group + 1} of ${width}:`),
           ...members.map((j) => tile(`${"AB"[parentOf(j)]}${(parentOf(j) ? j - widths[0] : j) + 1}`, `parent-${parentOf(j)}`, mapOf(j))),
-          result("mean {T}", tile("target", "T", target)), result("reached {f}", tile("fused", "fused", Draw.maps(current().network)[at][group])), following);
+          result("mean {T}", tile("target", "T", target)), result("reached {f}", tile("fused", "fused", reached)),
+          result(`{T} − {f}${times > 1 ? `, ${times} times` : ""}`, tile("missed", "J", missed.map((one) => times * one))), following);
       });
     },
   });

@@ -21,7 +21,7 @@
       const order = samples.labels.map((label, n) => [label, n]).sort((a, b) => a[0] - b[0]).map(([, n]) => n)
         .filter((_, place) => place % 4 === 0);
       page.say(`Cut both networks into <b>levels</b>, and fuse them one after the other. A level is a layer here; in a large network it can be a whole block of layers.
-        Show both networks the same ${samples.points.length} points, the <b>fusion samples</b>. Each neuron answers each sample with a number {z} (before ReLU): a neuron is a <b>column of answers</b>.`);
+        Show both networks the same ${samples.points.length} points, the <b>fusion samples</b>. Each neuron answers each sample with a number {z} (before ReLU): a neuron is a <b>column of answers</b>. (Of a convolution, a neuron is a channel, with an answer at every place of every image.)`);
       page.choice({ key: "level", label: "Level", options: LEVELS });
       // the neuron of A with the clearest look-alike in B, and two other neurons of B
       const own = columnsOf(A, 0, samples.points), other = columnsOf(B, 0, samples.points);
@@ -171,7 +171,7 @@
         read: () => raw()[page.state.picked],
         write: (value) => page.set({ s: raw().map((old, j) => (j === page.state.picked ? value : old)).join("") }) });
       page.buttons(["All equal", () => page.set({ s: "11111111" })]);
-      page.say(`Importance also decides the groups, since the grouping error counts each neuron with weight {s}. <b>Uniform</b> scores weigh all neurons alike. <b>Conductance</b> asks how much of the right class's output comes through a neuron, on data that its network knows.`);
+      page.say(`It also decides the groups: the grouping error weighs each neuron by {s}. <b>Uniform</b> scores are all alike. <b>Conductance</b>: how much of the right class's output comes through a neuron, on data its network knows. <b>DeepLIFT</b>: the same, against an empty input.`);
       page.choice({ key: "score", label: "Importance of all neurons (the bars)", options: [["uniform", "uniform"], ["conductance", "conductance"]] });
       page.ask({
         key: "guess", question: `k-means, uniform scores, samples of B's data alone: the fused network has ${Draw.percent(uniform.accuracy, 1)}. With conductance?`,

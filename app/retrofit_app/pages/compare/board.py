@@ -173,6 +173,8 @@ def results(leaderboard: Leaderboard, entry: runs.Entry, palette: Palette, refus
     table = ranking.table(leaderboard, entry, rows)
     if sentence := ranking.finding(rows):
         st.markdown(f"**{escaped(sentence)}**")
+    if sentence := ranking.noticed(rows):
+        st.markdown(f"What to notice: {escaped(sentence)}")
     st.html(table.html(palette))
     for note in table.notes:
         st.caption(escaped(note))

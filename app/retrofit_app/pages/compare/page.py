@@ -6,8 +6,10 @@ from retrofit_app import widgets
 from retrofit_app.shell import lectures, picker
 from retrofit_app.widgets import controls
 
-from . import board, parameters, side
+from . import board, parameters, side, sweep
 from .parameters import COMPARE, VIEWS
+
+DRAWN = {"runs": side.side, "board": board.board, "sweep": sweep.sweep}
 
 
 def page() -> None:
@@ -17,8 +19,10 @@ def page() -> None:
     with st.container(key="heading"):
         st.title("Which network is better, and at what?", anchor=False)
     view = parameters.view()
-    controls.views(COMPARE, VIEWS, "Compares finished runs, or all methods on one set of networks.")
+    controls.views(
+        COMPARE, VIEWS, "Compares finished runs, all methods on one set of networks, or one setting at several values."
+    )
     # A place for each view: the last view's content vanishes at once, instead of turning grey between new parts.
     places = {name: st.container() if name == view else st.empty() for name in VIEWS}
     with places[view]:
-        (side.side if view == "runs" else board.board)(picker.choice(), palette)
+        DRAWN[view](picker.choice(), palette)

@@ -3,12 +3,14 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from retrofit_app.address.readers import Series, one_of
+from retrofit_app.address.readers import Series, matching, number, one_of
 from retrofit_app.address.rule import Parameter, declared, option, switch
 from retrofit_app.address.session import Scope
+from retrofit_app.runs.sweeps import USUAL
 
 COMPARE = Scope("compare", ("order", "apart", "left", "right", "upper", "lower"))
-VIEWS = {"runs": "Runs side by side", "board": "Leaderboard of methods"}
+VIEWS = {"runs": "Runs side by side", "board": "Leaderboard of methods", "sweep": "Sweep of one setting"}
+MOST_SEEDS = 10  # of a sweep
 ORDERS = {
     "chosen": "as chosen",
     "accuracy": "accuracy",
@@ -40,6 +42,30 @@ class Board:
     """The run whose parents and settings it takes"""
     methods: tuple[str, ...]
     scores: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A sweep's settings."""
+
+    over: str
+    """The setting"""
+    values: str
+    """Separated by commas"""
+    seeds: int = declared(1, number(1, MOST_SEEDS, 0))
+
+
+def swept_run(runs: Sequence[str], usual: str) -> str:
+    """The run of which one setting is swept."""
+    return COMPARE.one(option("of", runs, usual, "finished run"))
+
+
+def swept(settings: Sequence[str]) -> Swept:
+    """A sweep's settings, one of these at several values."""
+    over = option("over", settings, settings[0], "numeric setting of this run")
+    usual = USUAL.get(COMPARE.one(over), "")
+    values = Parameter("values", usual, matching(r"[\w.,+\- ]*", "they are numbers, separated by commas"))
+    return COMPARE.read(Swept, [over, values])
 
 
 def view() -> str:

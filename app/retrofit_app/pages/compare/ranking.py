@@ -8,6 +8,7 @@ from retrofit_app import runs, widgets
 from retrofit_app.figures import Difference, difference, lettered, listing, number, percent, share
 from retrofit_app.figures.booktable import Column, Line, Table, ranked
 from retrofit_app.figures.leaderboard import seconds_words
+from retrofit_app.figures.words import first_up
 from retrofit_app.runs import leaderboards, methods
 from retrofit_app.runs.leaderboards import BoardRun, Leaderboard
 
@@ -26,6 +27,14 @@ COLUMNS = (
 MILLION = 1e6
 NOT_RUN = "not run yet"
 MOST_NAMES = 3  # names in a sentence
+MOST_BEATEN = 4
+AVERAGE = "Average"
+#: Methods that do not look at the neurons, in words.
+SIMPLE = {
+    "Random-Linear": "random groups with the fit",
+    "Same-Index-Linear": "same-index groups with the fit",
+    AVERAGE: "the plain average",
+}
 
 
 @dataclass(frozen=True)
@@ -176,6 +185,44 @@ def finding(every: Sequence[BoardRow]) -> str:
         return f"{words}."
     names = close if len(close) <= MOST_NAMES else [*close[: MOST_NAMES - 1], f"{len(close) - MOST_NAMES + 1} more"]
     return f"{words}; not clearly behind: {listing(names)}."
+
+
+def noticed(every: Sequence[BoardRow]) -> str:
+    """Which published methods a simple one clearly beats, and whether the best of the paper's clearly beats it; empty if it
+    beats none."""
+    best: dict[str, BoardRow] = {}
+    for row in every:
+        if row.rank and row.method:
+            best.setdefault(row.method, row)
+    published = {
+        name for family in ("Averaging", "Matching") for name in leaderboards.FAMILIES[family][1]
+    } - SIMPLE.keys()
+    ours = [best[name] for name in leaderboards.PAPERS if name in best]
+    for method, words in SIMPLE.items():
+        simple = best.get(method)
+        if simple is None:
+            continue
+        beaten = [row for name, row in best.items() if name in published and _clearly(simple, row)]
+        if beaten:
+            shown = [_rounded(row) for row in beaten[:MOST_BEATEN]]
+            shown += [f"{len(beaten) - MOST_BEATEN} more"] * (len(beaten) > MOST_BEATEN)
+            verb, them = ("beats", "it") if method == AVERAGE else ("beat", "them")
+            text = f"{first_up(_rounded(replace(simple, name=words)))} {verb} {listing(shown)}"
+            if ours:
+                first = max(ours, key=lambda row: row.accuracy or 0.0)
+                text += f"; {_rounded(first)} is {'' if _clearly(first, simple) else 'not '}clearly ahead of {them}"
+            return f"{text}."
+    return ""
+
+
+def _rounded(row: BoardRow) -> str:
+    return f"{row.name} ({number(row.accuracy or 0.0, 0)})"
+
+
+def _clearly(one: BoardRow, other: BoardRow) -> bool:
+    """Whether the first is clearly more accurate."""
+    lead = difference(one.facts, other.facts)
+    return lead.clear and lead.points > 0
 
 
 def keeps_parents(row: BoardRow) -> bool:

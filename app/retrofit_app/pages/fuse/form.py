@@ -10,7 +10,7 @@ from retrofit_app import runs, widgets
 from retrofit_app.figures import escaped, letter, listing
 from retrofit_app.figures.planned import planned_table, planned_words
 from retrofit_app.models import accuracies, estimates, sources
-from retrofit_app.runs import methods
+from retrofit_app.runs import leaderboards, methods
 from retrofit_app.runs.words import about
 from retrofit_app.shell import picker
 from retrofit_app.widgets import controls, copies, permission
@@ -20,6 +20,7 @@ from . import configs, cures, options, own_files, parameters, plan, presets, sta
 from .parameters import HELP, Picks
 from .presets import FORM, PRESETS
 
+FEW_OPTIONS = 4  # more options of a method are folded
 MOST_WIDTHS = 4  # with more networks, widths are under Advanced
 SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
 
@@ -27,7 +28,7 @@ SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
 @st.fragment
 @guarded
 def form() -> None:
-    """Draw Start, and everything it depends on. The address holds the picks; a change redraws only this part."""
+    """Draw the fields, and Start below them. The address holds the picks; a change redraws only this part."""
     starting.follow()
     st.title("New fusion", anchor=False)
     preset, picks = presets.read()
@@ -35,12 +36,11 @@ def form() -> None:
     for sentence in ignored:
         st.warning(escaped(sentence))
     _pick_preset(preset, picks)
-    # Filled last: Start depends on everything below.
-    action = st.container(horizontal=True, vertical_alignment="center", key="fuse-action")
     st.markdown("**Networks**")
     networks(picks)
     closed = closed_files(picks)
-    planned = plan.Plan() if closed else plan.plan(picks, picker.choice().entries)
+    with st.spinner("Checking whether this works, and how long it takes…", show_time=True):
+        planned = plan.Plan() if closed else plan.plan(picks, picker.choice().entries)
     if picks.networks == "own" and picks.files and (reason := own_files.refusal()):
         planned = replace(planned, config=None, refusal=reason, cures=())
     preview(planned, picks)
@@ -49,7 +49,7 @@ def form() -> None:
     if planned.config is not None:
         level_preview(planned)
     advanced(picks)
-    with action:
+    with st.container(horizontal=True, vertical_alignment="center", key="fuse-action"):
         if closed:
             ask_to_open(closed)
             return
@@ -262,10 +262,11 @@ def advanced(picks: Picks) -> None:
             controls.ask(FORM, HELP, "fusion_seed")
             if "preset" in chosen.keywords():
                 controls.ask(FORM, HELP, "settings")
-        if configs.options(picks):
-            st.markdown(f"**Options of {picks.method}**: you need not change them.")
-            with grid(f"options-{picks.method}"):
-                options.ask(picks)
+        if more := len(configs.options(picks)):
+            words = f"{more} options of {picks.method}"
+            if more <= FEW_OPTIONS or widgets.unfolds(words, "all-options", "You need not change them.", quiet=True):
+                with grid(f"options-{picks.method}"):
+                    options.ask(picks)
     if picks.options:
         st.caption(f"Changed: {escaped(', '.join(picks.options))}")
 
@@ -280,18 +281,21 @@ def pixels(picks: Picks) -> None:
 
 
 def method() -> None:
-    """Draw the list of methods; a new choice starts with its defaults."""
+    """Draw the list of methods by family, as on the leaderboard; a new choice starts with its defaults."""
+
+    families = leaderboards.families(list(methods.table()))
+    family_of = {name: words.partition(":")[0].lower() for words, names in families.items() for name in names}
 
     def write() -> None:
         FORM.change(method=st.session_state.get(FORM.key("method")), grouping="", options=())
 
     st.selectbox(
         "Method",
-        list(methods.table()),
+        list(family_of),
         key=FORM.key("method"),
         on_change=write,
         help=HELP["method"],
-        format_func=lambda name: name if methods.takes(name).levels else f"{name} (to compare)",
+        format_func=lambda name: f"{name} · {family_of[name]}",
     )
 
 

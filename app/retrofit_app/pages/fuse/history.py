@@ -13,6 +13,7 @@ from retrofit_app.figures import escaped, listing
 from retrofit_app.runs import leaderboards, methods
 from retrofit_app.runs.leaderboards import KeptBoard
 from retrofit_app.shell import navigation, picker
+from retrofit_core.runs.store import SWEEP
 
 from . import starting, trash
 from .views import MOST_TICKS, VIEW, Listing
@@ -91,7 +92,7 @@ def all_runs(rows: Sequence[Row]) -> list[runs.Entry]:
 
 def fits(row: Row, words: str) -> bool:
     """Whether a row's line, or that of one of its runs, has all of these words."""
-    board = f" leaderboard {state(row)} {row.name}"
+    board = f" {row.kind.words.removeprefix('the ')} {state(row)} {row.name}" if isinstance(row, KeptBoard) else ""
     lines = [
         f"{runs.details(entry)} {state(entry)} {entry.name}{board if row is not entry else ''}".lower()
         for entry in all_runs([row])
@@ -120,11 +121,14 @@ def rows(listed: Sequence[Row], shown: str, opened: Sequence[str]) -> pd.DataFra
         if isinstance(row, KeptBoard):
             line = _line(row.best) | {
                 "open": "Close" if row.name in opened else "Open",
-                "method": "Leaderboard",
+                "method": f"Sweep: {row.settings['over'].replace('_', ' ')}" if row.kind == SWEEP else "Leaderboard",
                 "state": state(row),
-                "importance": row.settings["scores"].replace(",", ", "),
                 "run": f"{len(row.runs)} runs",
             }
+            if row.kind == SWEEP:  # what varies is on its page
+                line |= {row.settings["over"]: None} if row.settings["over"] in line else {}
+            else:
+                line["importance"] = row.settings["scores"].replace(",", ", ")
         else:
             line = _line(row) | {"open": "shown" if row.name == shown else "Open"}
             line["method"] = INDENT * (row.name in inside) + line["method"]
@@ -146,7 +150,7 @@ def _line(entry: runs.Entry) -> dict[str, Any]:
         "samples": entry.config.get("samples"),
         "seed": entry.config.get("seed"),
         "made": pd.Timestamp(entry.status.get("started") or 0, unit="s"),
-        "run": f"{entry.name}{' (shipped)' if entry.shipped else ''}",
+        "run": f"{entry.title or entry.name}{' (shipped)' if entry.shipped else ''}",
     }
 
 
@@ -236,6 +240,18 @@ def actions(ticks: list[Row]) -> None:
                 args=(deletable, names),
                 help="You can undo it until you delete again. Shipped runs stay.",
             )
+        if len(ticks) == 1 and isinstance(only := ticks[0], runs.Entry) and not only.shipped:
+            st.text_input(
+                "Title",
+                only.title,
+                runs.MOST_LETTERS,
+                key=f"title-{only.name}",
+                placeholder="give it a title",
+                label_visibility="collapsed",
+                width=220,
+                on_change=_rename,
+                args=(only,),
+            )
         if (
             len(ticks) == 1
             and isinstance(one := ticks[0], runs.Entry)
@@ -253,9 +269,15 @@ def actions(ticks: list[Row]) -> None:
             help="Removes all ticks.",
         )
     if len(ticks) == 1 and isinstance(board := ticks[0], KeptBoard):
-        asked = {name: board.settings[name] for name in ("of", "methods", "scores")}
-        help = "The page Compare: the ranking of these methods. You can resume a stopped leaderboard there."
-        navigation.link("compare", "Open the leaderboard", help, view="board", **asked)
+        if board.kind == SWEEP:
+            asked = {name: str(board.settings[name]) for name in ("of", "over", "seeds")}
+            asked["values"] = ", ".join(map(str, board.settings["values"]))
+            help = "The page Compare: accuracy against the setting. You can resume a stopped sweep there."
+            navigation.link("compare", "Open the sweep", help, view="sweep", **asked)
+        else:
+            asked = {name: board.settings[name] for name in ("of", "methods", "scores")}
+            help = "The page Compare: the ranking of these methods. You can resume a stopped leaderboard there."
+            navigation.link("compare", "Open the leaderboard", help, view="board", **asked)
     finished = [entry.name for entry in all_runs(ticks) if entry.state == "done"]
     if len(finished) > 1:
         navigation.link(
@@ -264,6 +286,13 @@ def actions(ticks: list[Row]) -> None:
             "The page Compare: these runs with their parents, ensemble and average; how they differ, by class and by level.",
             runs="|".join(finished),
         )
+
+
+def _rename(entry: runs.Entry) -> None:
+    try:
+        runs.rename(entry, st.session_state[f"title-{entry.name}"])
+    except ValueError as error:
+        st.toast(f"Not changed: {escaped(error)}", icon=":material/info:")
 
 
 def _delete(rows: list[Row], ticks: list[str]) -> None:

@@ -47,7 +47,7 @@ HELP = {
     "recipe": "How the networks are trained. small has no augmentation and few epochs; the others are for larger image sets.",
     "epochs": "Passes over the images. The default is the recipe's own number.",
     "split_seed": "Decides who gets which images, and the networks' first weights. The same seed gives the same networks.",
-    "method": "The first four are the paper's. HF pairs the neurons of two equal networks one to one, KF clusters them; Linear "
+    "method": "The first four are the paper's. HF pairs the neurons of two equal networks one to one, KF groups them; Linear "
     "fits each level in closed form, Gradient by gradient descent. The others are for comparison; Auto tries a few "
     "fusions and keeps the best. The line below says what the chosen method does.",
     "grouping": "Decides which neurons form a group. Each method has its own grouping; you can choose another one.",
@@ -55,7 +55,7 @@ HELP = {
     "samples": "Training images that the fusion sees, balanced over the classes. The paper uses 400.",
     "source": "Whose training images the fusion sees. The paper takes network A's. If A lacks images of some class, the "
     "images of all networks may work better.",
-    "fusion_seed": "Decides which samples are drawn and where clusterings start. The same seed gives the same numbers.",
+    "fusion_seed": "Decides which samples are drawn and where groupings start. The same seed gives the same numbers.",
     "settings": "Defaults of the options below: ours, or those of the paper's tables.",
     "code": "A name such as vgg11-half, timm:resnet18 or torchvision:resnet18, or a function of yours that returns the network. "
     "Importing a module runs its code, so your functions have to be named when the workbench starts: "

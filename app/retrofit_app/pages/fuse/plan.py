@@ -73,8 +73,7 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
             return replace(so_far, lacking=NO_FILES)
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         so_far = replace(so_far, config=config)
-        with st.spinner("Checking whether this works…"):
-            estimate = estimates.estimate(config, training, runs.home(config.to_json()))
+        estimate = estimates.estimate(config, training, runs.home(config.to_json()))
         missing = training is not None and len(_files(picks, training)) < training.parts
         return replace(
             so_far,

@@ -25,7 +25,7 @@ def delete(rows: Sequence[runs.Entry | KeptBoard]) -> list[str]:
         board = isinstance(row, KeptBoard)
         try:
             if board and row.going:
-                raise ValueError("this leaderboard is still running. Cancel it first.")
+                raise ValueError(f"{row.words} is still running. Cancel it first.")
             for entry in row.runs if board else [row]:
                 runs.delete(entry.folder, with_others=bool(gone))
                 gone.append(entry.name)
@@ -55,7 +55,7 @@ def undo() -> None:
     """Say what failed, and offer to undo the last deletion."""
     for problem in st.session_state.pop(PROBLEMS, None) or []:
         st.error(escaped(problem))
-    names, boards = runs.deleted(), len(leaderboards.deleted())
+    names, boards = runs.deleted(), [leaderboards.BOARDS[folder.parent.name].words for folder in leaderboards.deleted()]
     if not names:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -69,11 +69,13 @@ def undo() -> None:
         )
 
 
-def _what(names: Sequence[str], boards: int) -> str:
+def _what(names: Sequence[str], boards: Sequence[str]) -> str:
     """What was deleted, with its verb."""
     if boards:
         count = f"{len(names)} run{'' if len(names) == 1 else 's'}"
-        return f"{'A leaderboard' if boards == 1 else f'{boards} leaderboards'} with {count} {'was' if boards == 1 else 'were'}"
+        if len(boards) == 1:
+            return f"A {boards[0].removeprefix('the ')} with {count} was"
+        return f"{len(boards)} leaderboards and sweeps with {count} were"
     if len(names) == 1:
         return f"Run {names[0]} was"
     return f"The runs {listing(names)} were" if len(names) <= MOST_NAMES else f"{len(names)} runs were"

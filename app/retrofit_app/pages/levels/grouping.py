@@ -73,7 +73,7 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
             "through groups (up, down) and neurons, Enter picks the neuron, and Space its group. Picked neurons have a ring "
             "under every score, and a table below lists them.",
         )
-        help = "Another seed, the whole frame, whose images excite, one cluster, all neurons."
+        help = "Another seed, the whole frame, whose images excite, one group, all neurons."
         is_open = widgets.unfolds("Expert", "expert", help)
         level = f"{view.index + 1}-{view.report.name}"
         menu_of(KEY, items(view, groupings), view.entry, level, canvas=True)
@@ -102,7 +102,7 @@ def expert(view: View) -> None:
     st.toggle(
         "The fused neuron's images for all",
         **LEVELS.control("same_images"),
-        help="Under *What excites them?* On: every row shows the fused neuron's images, with the activity of each member on "
+        help="Under *How is one group made?* On: every row shows the fused neuron's images, with the activity of each member on "
         "them. Off: every neuron has its own images.",
     )
     panels.expert()

@@ -24,7 +24,7 @@ def panel(view: View) -> None:
         required=True,
         format_func=PANELS.__getitem__,
         help=(
-            "Shows which images excite a group's neurons most, how alike the groupings are, or how large the "
+            "Shows how a group became a fused neuron and what excites it, how alike the groupings are, or how large the "
             "groups are. Expert, above, has more. The score whose name is bold above the pictures decides; click "
             "another name to change it."
         ),
@@ -33,9 +33,7 @@ def panel(view: View) -> None:
         agreement(view)
     elif view.look.panel == "sizes":
         options = {} if view.analysis is None else dict(zip(("score", "seed"), view.chosen(), strict=True))
-        view.chart(
-            "sizes", f"**Cluster sizes**, {escaped(title(view.look.score))}", lambda: sizes_table(view), **options
-        )
+        view.chart("sizes", f"**Group sizes**, {escaped(title(view.look.score))}", lambda: sizes_table(view), **options)
     elif view.look.panel == "cluster":
         one_cluster(view)
     elif view.look.panel == "images":
@@ -129,7 +127,7 @@ def agreement(view: View) -> None:
 def sizes_table(view: View) -> pd.DataFrame:
     """The number of clusters of each size."""
     sizes, clusters = np.unique(view.grouping().counts, return_counts=True)
-    return pd.DataFrame({"members": sizes, "clusters": clusters})
+    return pd.DataFrame({"members": sizes, "groups": clusters})
 
 
 # --- one cluster ----------------------------------------------------------------------------------
@@ -147,7 +145,7 @@ def one_cluster(view: View) -> None:
     grouped = view.grouping()
     ranked = np.argsort(-grouped.counts, kind="stable")
     st.selectbox(
-        f"A cluster of {escaped(title(view.look.score))}",
+        f"A group of {escaped(title(view.look.score))}",
         [str(cluster) for cluster in ranked.tolist() if grouped.counts[cluster]],
         **LEVELS.control("cluster"),
         width=260,
@@ -169,14 +167,14 @@ def one_cluster(view: View) -> None:
     st.dataframe(
         flow_table(view, rows),
         hide_index=True,
-        alt="Where the members of the cluster are under the other scores.",
+        alt="Where the members of the group are under the other scores.",
         column_config={
             "under": st.column_config.TextColumn("under", help="The score that groups the same neurons."),
-            "most go to": st.column_config.NumberColumn("most go to", help="The cluster that holds most of them."),
-            "stayed": st.column_config.NumberColumn("stayed", help="Members that are in that cluster."),
+            "most go to": st.column_config.NumberColumn("most go to", help="The group that holds most of them."),
+            "stayed": st.column_config.NumberColumn("stayed", help="Members that are in that group."),
             "left": st.column_config.NumberColumn("left", help="Members that are elsewhere."),
-            "joined": st.column_config.NumberColumn("joined", help="Other neurons that are in that cluster."),
-            "spread over": st.column_config.NumberColumn("spread over", help="Number of clusters that hold members."),
+            "joined": st.column_config.NumberColumn("joined", help="Other neurons that are in that group."),
+            "spread over": st.column_config.NumberColumn("spread over", help="Number of groups that hold members."),
         },
     )
 
@@ -206,7 +204,7 @@ def members_table(view: View, rows: list[int]) -> pd.DataFrame:
     """A cluster's members, with their clusters under every score."""
     table = view.neurons()[["neuron", "network", "importance × mean"]].iloc[rows].copy()
     for score in view.scores:
-        table[f"cluster, {title(score)}"] = view.grouping(score).labels[rows]
+        table[f"group, {title(score)}"] = view.grouping(score).labels[rows]
     return table
 
 
@@ -266,13 +264,13 @@ def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
         height=min(36 * len(shown) + 40, 220),
         on_select=mark,
         selection_mode="multi-row",
-        alt=f"Neurons of level {view.report.name} with cluster and importance under {title(view.look.score)}.",
+        alt=f"Neurons of level {view.report.name} with group and importance under {title(view.look.score)}.",
         column_config={
             "neuron": st.column_config.TextColumn(
                 "neuron", pinned=True, help="Network and number. A3 is neuron 3 of network A."
             ),
             "importance × mean": column(format="%.2f", help="Importance in multiples of the level's mean."),
-            "distance": column(format="%.3g", help="Distance to the cluster's centroid, in the plane of the picture."),
+            "distance": column(format="%.3g", help="Distance to the group's mean, in the plane of the picture."),
             "kept R²": column(
                 format="%.2f", help="Share of the neuron's variance that its fused neuron explains in this run."
             ),

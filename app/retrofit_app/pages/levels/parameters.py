@@ -11,10 +11,10 @@ from retrofit_app.address.session import Scope
 LEVELS = Scope("levels")
 #: One at a time: hidden ones are neither sent nor drawn when the level changes.
 PANELS = {
-    "images": "What excites them?",
+    "images": "How is one group made?",
     "scores": "Do the scores group differently?",
-    "sizes": "Cluster sizes",
-    "cluster": "Follow one cluster",
+    "sizes": "Group sizes",
+    "cluster": "Follow one group",
     "neurons": "All neurons",
 }
 #: Panels that open under *Expert*.
@@ -102,4 +102,4 @@ def look(
 
 def followed(clusters: Sequence[str], largest: str) -> str:
     """The cluster to follow to other scores, one of these."""
-    return LEVELS.one(option("cluster", clusters, largest, "cluster of this level"))
+    return LEVELS.one(option("cluster", clusters, largest, "group of this level"))

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, widgets
-from retrofit_app.figures import escaped, title
+from retrofit_app.figures import escaped, letter, listing, title
 from retrofit_app.models import activity
 from retrofit_app.runs import methods
 from retrofit_app.widgets import readings
@@ -24,11 +24,28 @@ def activations(view: View) -> None:
         "Neurons that are close together respond alike to the same samples, whichever network they come from. These are worth "
         "merging."
     )
+    if (words := answering_words(view)) and not view.lecture:
+        st.markdown(words)
     left, right = st.columns(2, gap="large")
     with left:
         view.chart("activations", "**Who responds alike?**", view.neurons)
     with right:
         view.chart("activity", "**How strongly do they respond?**", view.neurons)
+
+
+def answering_words(view: View) -> str:
+    """How many neurons ever answer, if a ReLU decides that; empty if images or networks cannot be read."""
+    try:
+        counts = activity.answering(view.entry, view.index)
+    except (OSError, ValueError, KeyError):
+        return ""
+    widths = [*view.report.widths, view.report.width]
+    names = [*map(letter, range(len(view.report.widths))), "the fused network"]
+    parts = [
+        f"{count} of {width}{' neurons' * (name == 'A')} of {name}"
+        for count, width, name in zip(counts, widths, names, strict=False)
+    ]
+    return f"On the test images **{listing(parts)} ever answer**: the ReLU stops the others." if parts else ""
 
 
 def importance(view: View) -> None:

@@ -161,7 +161,7 @@ def _colours() -> bytes:
 
 
 def _of(palette: Palette) -> dict[str, Any]:
-    names = ("paper", "ink", "muted", "accent", "line", "grey", "outline", "clusters")
+    names = ("paper", "ink", "muted", "accent", "line", "grey", "outline", "clusters", "networks")
     return {name: getattr(palette, name) for name in names}
 
 

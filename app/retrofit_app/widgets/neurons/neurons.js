@@ -12,6 +12,7 @@ const NAMED = 12 // most ringed neurons with names
 const NEAR = { mouse: 10, touch: 24 } // most px between a pointer and the neuron it means
 const MOVED = 5 // px of movement that make a press more than a click
 const WAIT = 160 // ms from a gesture to telling the server: a second one may follow
+const EDGE = 1.6 // px, a mark's outline, in its network's colour
 const OTHER = 6, ALONE = 7 // kinds of neurons; 0 is the densest cluster, 1 to 5 have a hue
 
 const figures = new WeakMap() // the component's element -> its figure
@@ -192,9 +193,9 @@ class Picture {
         const { off, names } = this.shared, label = this.labels[row], count = this.members.get(label).length
         return [
             `neuron ${names[row]}${off.has(row) ? ', off-scale' : ''}`,
-            `cluster ${label}, ${count} members`,
+            `group ${label}, ${count} members`,
             `importance ${this.importance[row]} × mean`,
-            `${this.distances[row]} from its centroid`,
+            `${this.distances[row]} from its group's mean`,
         ]
     }
 }
@@ -241,14 +242,14 @@ function draw(pen, picture, box, colours, looks) {
 function mark(pen, picture, box, colours, row, opacity = 1) {
     const { shared } = picture, kind = picture.kinds[row], off = shared.off.has(row)
     const fill = colours.fills[kind], [x, y] = box.place(row)
-    const edge = kind === 0 ? colours.paper : kind === ALONE ? colours.grey : colours.outline
+    const parent = shared.parents[row], edge = colours.networks[parent % colours.networks.length]
     const size = picture.sizes[row] * box.scale
     if (off) {
         const [cx, cy] = box.at(...shared.centre), away = Math.hypot(x - cx, y - cy)
         const out = reach => [x + (x - cx) / away * reach, y + (y - cy) / away * reach]
-        pen.line([[x, y], out(size / 2 + OUT * box.scale)], kind === ALONE ? colours.grey : fill, 2 * box.scale)
+        pen.line([[x, y], out(size / 2 + OUT * box.scale)], kind === ALONE ? edge : fill, 2 * box.scale)
     }
-    pen.mark(shared.shapes[shared.parents[row]], x, y, size, fill, edge, (kind === ALONE ? 1.4 : 1) * box.scale, opacity)
+    pen.mark(shared.shapes[parent], x, y, size, fill, edge, EDGE * box.scale, opacity)
 }
 
 function ring(pen, picture, box, colours, row, wider, width) {
@@ -268,7 +269,7 @@ function name(pen, picture, box, colours, row) {
 function note(pen, picture, box, colours, row) {
     const [x, y] = box.place(row), size = picture.shared.text * box.scale, label = picture.labels[row]
     const count = picture.members.get(label).length, c = pen.context
-    const words = count > 1 ? `cluster ${label}, ${count} members` : 'alone'
+    const words = count > 1 ? `group ${label}, ${count} members` : 'alone'
     const away = (picture.sizes[row] / 2 + 9) * box.scale, above = y - away - 1.6 * size > box.y0
     c.font = `${size}px ${pen.font}`
     const width = c.measureText(words).width + size, height = 1.5 * size
@@ -301,9 +302,9 @@ class Figure {
         document.addEventListener('retrofit-save', this.save)
         // Paper shows what is on the canvas: another width would clear it, too late to draw it again.
         this.hold = () => this.root.style.setProperty('width', `${this.root.clientWidth}px`)
-        this.release = () => this.root.style.removeProperty('width')
+        this.printed = () => this.root.style.removeProperty('width')
         window.addEventListener('beforeprint', this.hold)
-        window.addEventListener('afterprint', this.release)
+        window.addEventListener('afterprint', this.printed)
         this.root.addEventListener('keydown', event => this.key(event))
         document.fonts.ready.then(() => this.paint())
     }
@@ -314,7 +315,7 @@ class Figure {
         this.sharpness?.removeEventListener('change', this.repaint)
         document.removeEventListener('retrofit-save', this.save)
         window.removeEventListener('beforeprint', this.hold)
-        window.removeEventListener('afterprint', this.release)
+        window.removeEventListener('afterprint', this.printed)
         this.root.remove()
     }
 
@@ -358,7 +359,10 @@ class Figure {
             heading.hidden = !picture.name
             words.textContent = picture.words
             words.hidden = !picture.words
-            frame.style.height = `${this.data.height}px`
+            // On a page pictures are squares that grow with the window; in a lecture they fill what is left of it.
+            const least = `${this.data.height}px`, page = this.data.scale === 1
+            Object.assign(frame.style, { height: page ? 'auto' : least, minHeight: least, aspectRatio: page ? '1' : 'auto' })
+            frame.style.maxHeight = `max(60vh, ${least})`
             frame.classList.toggle('draws', this.data.mode !== 'click')
             frame.setAttribute('aria-label', picture.alt)
         })
