@@ -69,7 +69,7 @@ def assert_each_parameter_in_one_level(model: nn.Module, levels: Sequence[Level]
     held = [id(parameter) for level in levels for parameter in level.module.parameters()]
     assert len(set(held)) == len(held)
     folds = [fold for level in levels for fold in level.folds]
-    replaced = {id(p) for fold in folds for part in fold.modules for p in part.parameters()}
+    replaced = {id(p) for fold in folds for part in fold.sources for p in part.parameters()}
     folded = {id(p) for fold in folds for p in fold.layer.parameters()}
     assert set(held) == {id(parameter) for parameter in model.parameters()} - replaced | folded
 

@@ -89,9 +89,9 @@ def _counterparts(model: nn.Module, twin: nn.Module, holders: Iterable[nn.Module
     for (_, module), (_, other) in zip(modules_of(model), modules_of(twin), strict=True):
         memo[id(module)] = other
         for tensor, theirs in zip(_tensors(module).values(), _tensors(other).values(), strict=True):
-            memo[id(tensor)] = owners[tensor.untyped_storage().data_ptr()] = theirs
+            memo[id(tensor)] = owners[tensor.untyped_storage()._cdata] = theirs
     for part in (part for holder in holders for part in holder.parameters() if id(part) not in memo):
-        if (owner := owners.get(part.untyped_storage().data_ptr())) is not None:
+        if (owner := owners.get(part.untyped_storage()._cdata)) is not None:
             same = owner.detach().as_strided(part.shape, part.stride(), part.storage_offset())
             memo[id(part)] = nn.Parameter(same, part.requires_grad)
     return memo
