@@ -98,14 +98,14 @@ REFUSALS = {
         {"learning_rat": 1},
         r"unknown keyword of fuse: 'learning_rat'. Known: .*ridge",
     ),
-    "toward parents that are not affine": (
+    "parents in parts": (
         [initialised(nn.Sequential(nn.Conv2d(2, 4, 3, groups=2), nn.ReLU(), nn.Flatten(), nn.Linear(100, 3)), 0)],
         IMAGES,
         {
             "toward": "parents",
             "target": initialised(nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(100, 3)), 0),
         },
-        "level '0': toward='parents' needs affine levels in every parent.*grouped",
+        "level '0': a convolution is grouped in a parent or in the fused network, and not in the other",
     ),
     "importance data of one parent": (
         [mlp(), mlp()],

@@ -55,16 +55,6 @@ class Recurrent(nn.Module):
         return self.head(self.rnn(x.flatten(1, 2))[0][:, -1])
 
 
-class Mixer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv, self.tokens, self.head = nn.Conv2d(1, 8, 3, padding=1), nn.Linear(64, 64), nn.Linear(8, 10)
-
-    def forward(self, x):
-        h = self.conv(x).relu().flatten(2)
-        return self.head((h + self.tokens(h)).mean(2))
-
-
 class Two(nn.Module):
     def __init__(self):
         super().__init__()
@@ -166,7 +156,6 @@ PROVOKED: dict[str, str | Callable] = {
     "The network cannot be traced": fusing("KF-Linear", Decides, Decides),
     "Two layers share their weights": fusing("KF-Linear", Tied, Tied),
     "A level is not affine": fusing("KF-Linear", Recurrent, Recurrent),
-    "A layer mixes positions": fusing("KF-Linear", Mixer, Mixer),
     "Neurons cannot be followed": fusing("Git-Re-Basin", Recurrent, Recurrent),
     "The network returns several tensors": fusing("KF-Linear", Two, Two),
     "The network returns one number": fusing("Ensemble", lambda: mlp(classes=1), lambda: mlp(classes=1)),
@@ -213,7 +202,6 @@ CURED: dict[str, Callable] = {
     "The network cannot be traced": fusing("Average", Decides, Decides),
     "Two layers share their weights": fusing("KF-Gradient", Tied, Tied, boundaries=1, epochs=1),
     "A level is not affine": fusing("HF-Gradient", Recurrent, Recurrent, epochs=1),
-    "A layer mixes positions": fusing("KF-Gradient", Mixer, Mixer, epochs=1),
     "Neurons cannot be followed": fusing("KF-Gradient", Recurrent, Recurrent, epochs=1),
     "The network returns several tensors": fusing("KF-Linear", Two, Two, logits=0),
     "The network returns one number": fusing("KF-Linear", lambda: mlp(classes=1), lambda: mlp(classes=1)),

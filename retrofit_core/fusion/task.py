@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from ..networks.classnames import check_same_classes, names_in
 from ..networks.copies import copies
 from ..networks.outputs import as_classifier
-from ..networks.packing import Packing, labels_apart, packed, packing_for, taking, taking_batches
-from ..networks.wrappers import class_name, refuse_archived, unwrapped
+from ..networks.packing import Packing, TakingPacked, labels_apart, packed, packing_for, taking, taking_batches
+from ..networks.wrappers import class_name, refuse_archived, unwrapped, wrapper_of
 from ..system import device as devices
 from ..system.labels import as_shares
 from ..system.runtime import Runtime
@@ -198,7 +198,8 @@ class Task:
     @property
     def tokens(self) -> Tensor | None:
         """(B, T) which tokens of the fusion data count; None: all, see `Packing.tokens`."""
-        return None if self.packing is None else self.packing.tokens(self.inputs)
+        taking_packed = wrapper_of(self.parents[0], TakingPacked)  # also where the caller packed
+        return None if taking_packed is None else taking_packed.packing.tokens(self.inputs)
 
     @property
     def headline(self) -> str:
