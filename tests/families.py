@@ -313,7 +313,7 @@ def compared():
 
     def code(net, x):
         texts = net.tokens(net.ids)
-        texts = texts + net.second(net.first(texts).relu())
+        texts = texts + net.second(F.gelu(net.first(texts)))
         sides = net.of_texts(texts.mean(1)), net.of_images(net.stem(x).relu().mean((2, 3)))
         texts, images = (side / side.norm(dim=-1, keepdim=True) for side in sides)
         return net.scale.exp() * images @ texts.T
@@ -939,7 +939,7 @@ def split_attention():
 
     def code(net, x):
         h = net.parted(net.stem(x).relu()).relu().unflatten(1, (2, 4))
-        shares = net.up(net.down(h.sum(1).mean((2, 3), keepdim=True)).relu()).unflatten(1, (2, 4)).softmax(1)
+        shares = net.up(F.gelu(net.down(h.sum(1).mean((2, 3), keepdim=True)))).unflatten(1, (2, 4)).softmax(1)
         return net.head((h * shares).sum(1).mean((2, 3)))
 
     layers = (nn.Conv2d(2, 4, 1), nn.Conv2d(4, 8, 3, groups=2), nn.Conv2d(4, 3, 1), nn.Conv2d(3, 8, 1), nn.Linear(4, 3))

@@ -98,8 +98,12 @@ REFUSING = {
         ["language model, logits of each token by the table", "encoder, decoder and head with one table"],
         ("HF-Gradient", "KF-Gradient", "PLeaS"),
     ),
-    # a map for the sum with a buffer, which no layer makes
-    **dict.fromkeys(["positions", "positions, in a block"], ("Transformer-OTFusion", "Transformer-OTFusion-Weights")),
+    # a map for the sum with a buffer, which no layer makes, or of several layers side by side
+    **dict.fromkeys(
+        ["positions", "positions, in a block", "parts"], ("Transformer-OTFusion", "Transformer-OTFusion-Weights")
+    ),
+    # a bias that is also read outside of its layer
+    "shifted windows in a function": ("PLeaS",),
 }
 #: The closed form and one aligner meet every architecture, the others a few each.
 CASES = dict.fromkeys(

@@ -218,6 +218,12 @@ def graph_module(
         for end in ends
     ]
     graph.output(outputs[0] if len(outputs) == 1 else tuple(outputs))
+    called = {node.target: held(node) for node in graph.nodes if node.op == "call_module"}
+    for node in graph.nodes:
+        owner, _, name = str(node.target).rpartition(".")
+        # a layer whose bias is computed from the model's own: that would become the layer's
+        if node.op == "get_attr" and owner in called and getattr(called[owner], name, None) is not held(node):
+            node.target = f"{owner}_{name}"
     used = {str(node.target): held(node) for node in graph.nodes if node.op in ("call_module", "get_attr")}
     return Piece(dict(sorted(used.items())), graph).eval()
 
