@@ -280,8 +280,6 @@ def incoming(groups: Sequence[Group], index: int, state: dict[str, Tensor], done
         module, _, name = part.name.rpartition(".")
         if part.kind == "vector" and module in makers and name.endswith("bias"):
             rows.append(lines_of(state[part.name], part))
-    if not rows:  # a bias that stands alone
-        rows = [lines_of(state[part.name], part) for part in group.parts]
     return torch.cat(rows, 1)
 
 

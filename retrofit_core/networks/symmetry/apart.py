@@ -71,9 +71,7 @@ class _Apart(Rules):
         joined = self.joined.ids.of(self.joined.values[node])
         axis = axis_of(joined)
         classes = torch.isin(joined, self.joined.ids.of(self.joined.head)).any()
-        bias = any(
-            side.op == "get_attr" and len(side.meta["value"]) == 1 for side in sides
-        )  # of a layer without a module
+        bias = any(len(side.meta["value"]) == 1 for side in sides)  # of a layer without a module, or computed
         if operation(node) != "add" or len(sides) != 2 or axis is None or classes or bias:
             return super()._binary(node)
         sides.sort(key=self.depths.__getitem__)
