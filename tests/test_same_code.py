@@ -58,6 +58,11 @@ class Factor:
         return "a factor"
 
 
+class Shy:
+    def __repr__(self):
+        raise RuntimeError("not now")
+
+
 class Hidden(nn.Module):
     def __init__(self, number):
         super().__init__()
@@ -75,7 +80,9 @@ def test_networks_of_other_code_are_cut_on_their_own():
     assert code_of(mlp()) == code_of(mlp(seed=3)) not in (code_of(mlp((6, 7, 4))), code_of(flagged), None)
     hooked = mlp()
     hooked[0].register_forward_hook(lambda *_: None)
-    assert code_of(hooked) is None
+    shy = mlp()
+    shy.note = Shy()
+    assert code_of(hooked) is None and code_of(shy) is None
     pair = [Hidden(1.0), Hidden(2.0)]
     assert code_of(pair[0]) == code_of(pair[1])
     levels = cut_into_levels(pair, x, target=None, device=x.device, boundaries="layers").parents

@@ -16,13 +16,17 @@ from .tracing import Trace, trace
 
 
 def code_of(model: nn.Module) -> Hashable:
-    """What decides a network's graph: equal for networks that differ in weights alone. None if hooks may change what it computes.
+    """What decides a network's graph: equal for networks that differ in weights alone. None if hooks may change what it
+    computes, or if it is not known.
 
     That is its modules with all their attributes, and its tensors' shapes, ties, places in memory, and integers (indices).
     """
     if hook_names(model):
         return None
-    modules = [(path, type(module), _attributes(module)) for path, module in modules_of(model)]
+    try:
+        modules = [(path, type(module), _attributes(module)) for path, module in modules_of(model)]
+    except Exception:  # whatever the code of an attribute raises when it is shown
+        return None
     tensors, first = [], dict[int, str]()
     for path, module in modules_of(model):
         for name, tensor in _tensors(module).items():
