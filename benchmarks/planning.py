@@ -16,7 +16,7 @@ from machine import facts, read, write
 
 from retrofit_core import METHODS, build
 
-RECORD = "planning.json"
+RECORD = "planning"
 NETWORKS = {
     "MLP of four layers": (lambda seed: build({"architecture": "mlp", "sizes": [784, 128, 64, 10]}, seed=seed), (784,)),
     "VGG11": (lambda seed: build({"architecture": "vgg", "classes": 10}, seed=seed), (3, 32, 32)),
@@ -41,14 +41,13 @@ def planned(name: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", action="store_true", help="print the record, measure nothing")
-    record = read(RECORD)
+    commits = read(RECORD).get("seconds", {})
     if not parser.parse_args().table:
         torch.set_num_threads(1)
-        of_machine = facts()
-        record[of_machine["commit"]] = {"machine": of_machine, **{name: planned(name) for name in NETWORKS}}
-        write(RECORD, record)
-    for commit, seconds in record.items():
-        print(commit, *(f"{name} {seconds[name]:.3f} s" for name in NETWORKS), sep="  ")
+        commits[facts()["commit"]] = {name: planned(name) for name in NETWORKS}
+        write(RECORD, {"seconds": commits})
+    for commit, seconds in commits.items():
+        print(commit, *(f"{name} {of_network:.3f} s" for name, of_network in seconds.items()), sep="  ")
 
 
 if __name__ == "__main__":
