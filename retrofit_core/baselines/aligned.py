@@ -1,7 +1,7 @@
 """Shared parts of methods that align neurons and then average weights: options, plans, scores, averages, reports."""
 
 import copy
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -271,8 +271,7 @@ def plan_alignment(task: Task, value: Averager, *, fold_norms: bool = False) -> 
     parents = [without_norms(parent, example, leaves) for parent in parents] if fold_norms else parents
     monitor.check()
     monitor.emit("phase", name="groups")
-    named = {**dict(zip(parent_names(len(parents)), parents, strict=True)), "the target": fused}
-    *groups, targets = groups_of(named, lambda network: _watchable(network, example[:1], leaves))
+    groups, targets = groups_of(parents, fused, lambda network: _watchable(network, example[:1], leaves))
     for k, (parent, of_network) in enumerate(zip(parents, groups, strict=True)):
         matching(of_network, targets, f"parent {k}")
         _check_tied(of_network, targets, f"parent {k}")
@@ -363,20 +362,19 @@ def check_pair(task: Task, method: str, *others: str) -> None:
         )
 
 
-def groups_of(networks: Mapping[str, nn.Module], find: Callable[[nn.Module], list[Group]]) -> list[list[Group]]:
-    """The neuron groups of each network; those that run the same code have the same.
-
-    Args:
-        networks: by names for messages.
-    """
+def groups_of(
+    parents: Sequence[nn.Module], fused: nn.Module, find: Callable[[nn.Module], list[Group]]
+) -> tuple[list[list[Group]], list[Group]]:
+    """The neuron groups of each parent, and of the fused network; networks that run the same code have the same."""
     found, codes = dict[Hashable, list[Group]](), list[Hashable]()
-    for name, network in networks.items():
+    for name, network in zip([*parent_names(len(parents)), "the target"], [*parents, fused], strict=True):
         codes.append(code := code_of(network) or name)
         try:
             found[code] = found[code] if code in found else find(network)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
-    return [found[code] for code in codes]
+    *groups, targets = (found[code] for code in codes)
+    return groups, targets
 
 
 def _watchable(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> list[Group]:

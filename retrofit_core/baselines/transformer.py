@@ -12,7 +12,6 @@ from torch import Tensor
 
 from ..fusion.results import FusionResult
 from ..fusion.task import Task
-from ..networks.code import parent_names
 from ..networks.symmetry import Group, Junction, Sums, group_sums, groups_apart, tensors
 from ..system.extras import require
 from ..system.settings import COUNT, setting
@@ -116,12 +115,10 @@ class TransformerOTFusion(Averager):
                 "a parent's widths, or OTFusion."
             )
         example = joined.inputs[:1].to(task.device)
-        named = {
-            **dict(zip(parent_names(len(joined.parents)), joined.parents, strict=True)),
-            "the target": joined.fused,
-        }
-        *groups, targets = groups_of(
-            named, lambda network: groups_apart(network, example, joint_qk=self.joint_qk, leaves=self.leaves)
+        groups, targets = groups_of(
+            joined.parents,
+            joined.fused,
+            lambda network: groups_apart(network, example, joint_qk=self.joint_qk, leaves=self.leaves),
         )
         return ApartPlan(**{**vars(joined), "groups": groups, "targets": targets}, joined=joined)
 

@@ -91,12 +91,10 @@ def _cut(
                 traces[code] = trace(models[name], leaves, x, whole=True)
                 cut[code] = cut_trace(traces[code], boundaries)
     aligned = dict(zip(cut, _aligned(list(cut.values())), strict=True))
-    levels = dict[Hashable, list[Level]]()
+    levels, found = dict[Hashable, list[Level]](), list[list[Level]]()
     for name, code in codes.items():
         if code not in levels:
             levels[code] = with_spaces(traces[code], aligned[code], name, inside=boundaries == "layers")
-    found = []
-    for name, code in codes.items():
         model, own = models[name], levels[code]
         if model is not traces[code].model:
             own = levels_of_twin(own, traces[code].model, model)

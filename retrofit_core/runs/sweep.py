@@ -19,7 +19,7 @@ from ..networks.architectures import scaled_spec
 from ..networks.checkpoints import read_metadata
 from ..system.files import write
 from ..system.monitor import Cancelled, Monitor
-from ..system.registry import known_name
+from ..system.registry import find, known_name
 from ..system.settings import Range, Setting, settings_of
 from ..system.texts import read_value
 from .answers import difference, from_bits
@@ -77,8 +77,7 @@ class Sweep:
 
     def __post_init__(self) -> None:
         known_name(METHODS, self.base.method, "method")
-        entry = numeric_settings(self.base).get(known_name(numeric_settings(self.base), self.over, "numeric setting"))
-        assert entry is not None
+        entry = find(numeric_settings(self.base), self.over, "numeric setting")
         if not LEAST <= len(set(self.values)) == len(self.values) <= MOST:
             raise ValueError(
                 f"a sweep takes {LEAST} to {MOST} different values. Found {len(self.values)} for {self.over}: "

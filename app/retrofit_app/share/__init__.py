@@ -110,9 +110,9 @@ def _plain_title(entry: runs.Entry) -> str:
 
 def _networks(entry: runs.Entry) -> Iterator[str]:
     """Introduction, tiles, finding."""
-    method = entry.config["method"]
-    does = RETROFITTING if methods.goes_level_by_level(entry) else CATALOGUE[method].sentence
-    yield _text(f"{INTRODUCTION} {does if method in CATALOGUE or does is RETROFITTING else ''}")
+    known = CATALOGUE.get(entry.config["method"])
+    does = RETROFITTING if methods.goes_level_by_level(entry) else known.sentence if known else ""
+    yield _text(f"{INTRODUCTION} {does}")
     if not entry.metrics.get("networks"):
         yield _text("No accuracies were measured.", "claim")
         return

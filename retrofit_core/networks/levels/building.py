@@ -58,10 +58,8 @@ def build_level(
     )
     at = segment.alive.index(segment.after)
     end = alive[at] if output is segment.after else _alive(output, name, axes, {}, segment.makers[at], end=True)
-    axes_landed = {landed(node, output) for node in summed}
-    if (
-        len(axes_landed) == 1 and parts.get(output, PLAIN) == PLAIN
-    ):  # that of layers that mix positions is not the stream's
+    axes_landed = {landed(node, output) for node in summed}  # of layers that mix positions, it is not the stream's
+    if len(axes_landed) == 1 and parts.get(output, PLAIN) == PLAIN:
         shape, axis = output.meta["value"], axes_landed.pop()
         if axis != end.axis % len(shape):
             axis, width = (-1 if axis == len(shape) - 1 > 1 else axis), shape[axis]
