@@ -128,7 +128,7 @@ def test_all_tables_have_the_summary_of_the_report():
     assert failed.count("<th scope='row'") == contradicted and "within the paper&#x27;s own noise" in failed
 
 
-def test_pictures_are_the_notebooks_whatever_rows_are_chosen():
+def test_pictures_are_the_notebooks_or_only_what_disagrees():
     def alt(**address: str) -> str:
         (chart,) = open_page(table="vgg11-noniid", **address).get("plotly_chart")
         return chart.proto.alt
@@ -139,7 +139,14 @@ def test_pictures_are_the_notebooks_whatever_rows_are_chosen():
     (drawn,) = open_page(table="vgg11-noniid", picture="differences").get("plotly_chart")
     names = json.loads(drawn.proto.spec)["layout"]["yaxis"]["categoryarray"]
     against = [claim for claim in column.claims if claim.verdict == "contradicted"]
-    assert all(any(name.startswith(claim.left) for name in names) for claim in against)
+    assert all(any(name.startswith(claim.left) for name in names) for claim in against) and len(names) > len(against)
+    (drawn,) = open_page(table="vgg11-noniid", picture="differences", disagreeing="1").get("plotly_chart")
+    names = json.loads(drawn.proto.spec)["layout"]["yaxis"]["categoryarray"]
+    assert sorted(names) == sorted(f"{claim.left} {MINUS} {claim.right}" for claim in against)
+    (drawn,) = open_page(table="vgg11-noniid", disagreeing="1").get("plotly_chart")
+    rows = {row for claim in against for row in claim.rows}
+    assert set(json.loads(drawn.proto.spec)["layout"]["yaxis"]["categoryarray"]) == rows
+    assert not open_page(table="ablation", disagreeing="1").get("plotly_chart")
     assert alt(column="8-way", picture="differences").startswith("Dot plot of differences")
     assert [len(open_page(table=name, picture=kind).get("plotly_chart")) for name, kind in OTHER_PICTURES.items()] == [
         1,
