@@ -3,7 +3,7 @@
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, escaped
+from retrofit_app.figures import Palette, claimed, escaped
 from retrofit_app.figures.waterfall import waterfall
 from retrofit_app.runs import ingredients
 from retrofit_app.runs.ingredients import finding, steps_of, table
@@ -52,7 +52,7 @@ def drawn(entry: runs.Entry, work: Work, palette: Palette) -> None:
         palette,
         lambda: table(steps),
         entry,
-        heading=f"**{escaped(finding(steps))}**",
+        heading=claimed(finding(steps)),
         below="",
         reading=ingredients.READING,
     )

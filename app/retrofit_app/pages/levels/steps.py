@@ -45,7 +45,7 @@ def answering_words(view: View) -> str:
         f"{count} of {width}{' neurons' * (name == 'A')} of {name}"
         for count, width, name in zip(counts, widths, names, strict=False)
     ]
-    return f"On the test images **{listing(parts)} ever answer**: the ReLU stops the others." if parts else ""
+    return f"On the test images {listing(parts)} ever answer: the ReLU stops the others." if parts else ""
 
 
 def importance(view: View) -> None:
