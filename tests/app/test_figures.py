@@ -350,6 +350,19 @@ def test_r2_of_a_fit():
     assert "no R²" in figures.fit_scatter(np.ones(3), targets, "Fused neuron 0", LIGHT).alt
 
 
+def test_the_loss_plane_is_the_quadratic():
+    marks = [
+        {"name": "fused", "x": 0.0, "y": 0.0, "loss": 0.02},
+        {"name": "parent 0", "x": 1.0, "y": 0.0, "loss": 0.12},
+    ]
+    plane = {"quadratic": [0.02, 0.0, 0.0, 0.1, 0.05, 0.2], "axes": ["towards parent 0"], "marks": marks}
+    picture = figures.loss_plane(plane, LIGHT)
+    contour = picture.figure.data[0]
+    x, y = contour.x[5], contour.y[40]
+    assert contour.customdata[40][5] == pytest.approx(100 * (0.02 + 0.1 * x * x + 0.05 * x * y + 0.2 * y * y))
+    assert "fused 2.00" in picture.caption and "network A 12.0" in picture.caption
+
+
 def test_curve_and_residual(shipped):
     curve = [{"epoch": index, "loss": 1.0, "validation": value} for index, value in enumerate([1.0, 0.4, 0.5])]
     assert "epoch 1 is kept" in figures.loss_curve(curve, LIGHT).caption
@@ -391,6 +404,14 @@ def test_numbers_at_marks_never_lie_on_each_other_or_on_marks():
     assert None not in near  # close ones stand left and right
     crowd = number_positions(np.full(9, 0.3), np.full(9, 0.3), range(9), axes)
     assert crowd.count(None) >= 1  # on one spot: no room for all
+
+
+def test_the_lowest_point_of_the_plane_is_told_where_the_fit_is_not_there():
+    marks = [{"name": "fused", "x": 0.0, "y": 0.0, "loss": 0.02}, {"name": "parent 0", "x": 1.0, "y": 0.0, "loss": 0.1}]
+    # 0.02 - 0.02 x + 0.05 x^2 + y^2 is least at x = 0.2: 0.018
+    plane = {"quadratic": [0.02, -0.02, 0.0, 0.05, 0.0, 1.0], "marks": marks}
+    assert "1.80\N{NO-BREAK SPACE}%" in figures.loss_plane(plane, LIGHT).caption
+    assert "lowest" not in figures.loss_plane({"quadratic": [0.02, 0, 0, 0.05, 0, 1.0], "marks": marks}, LIGHT).caption
 
 
 @each_case("losses", [(0.3, 0.2, 0.15), (0.9, 0.004, 0.05), (20, 1e-7, 1e-3)])
