@@ -327,4 +327,4 @@ def test_a_run_whose_own_score_is_not_among_the_analysed_ones_is_shown(runs_fold
     run_folder = analysed(runs_folder, without="conductance")
     page = open_page(run=run_folder.name, level="classifier", step="grouping")
     assert clean(page), [error.value for error in page.error]
-    assert "represent one class each" in words(page)
+    assert "one for each class" in words(page)

@@ -110,7 +110,11 @@ def growing_network(
     at = len(fused) - 1 if current is None else current
     high = 0.0 if current is None else heights[at] + 0.05
     pulse = bars(
-        [at], [high], base=[-high / 2], width=BLOCK + 0.08, marker={"color": NOTHING, "line": edge(palette.accent, 4)}
+        [at],
+        [high],
+        base=[-high / 2],
+        width=BLOCK + 0.08,
+        marker={"color": NOTHING, "line": edge(palette.accent, 4 if high else 0)},
     )
     now = "" if current is None else f"; level {current + 1}, {names[current]}, is being fused"
     return drawn(
