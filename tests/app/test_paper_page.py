@@ -145,7 +145,7 @@ def test_a_failed_claim_is_named_and_laid_to_the_papers_noise_only_where_ours_is
     assert in_noise
 
 
-def test_pictures_are_the_notebooks_whatever_rows_are_chosen():
+def test_pictures_are_the_notebooks_or_only_what_disagrees():
     def alt(**address: str) -> str:
         (chart,) = open_page(table="vgg11-noniid", **address).get("plotly_chart")
         return chart.proto.alt
@@ -156,7 +156,14 @@ def test_pictures_are_the_notebooks_whatever_rows_are_chosen():
     (drawn,) = open_page(table="vgg11-noniid", picture="differences").get("plotly_chart")
     names = json.loads(drawn.proto.spec)["layout"]["yaxis"]["categoryarray"]
     against = [claim for claim in column.claims if claim.verdict == "contradicted"]
-    assert all(any(name.startswith(claim.left) for name in names) for claim in against)
+    assert all(any(name.startswith(claim.left) for name in names) for claim in against) and len(names) > len(against)
+    (drawn,) = open_page(table="vgg11-noniid", picture="differences", disagreeing="1").get("plotly_chart")
+    names = json.loads(drawn.proto.spec)["layout"]["yaxis"]["categoryarray"]
+    assert sorted(names) == sorted(f"{claim.left} {MINUS} {claim.right}" for claim in against)
+    (drawn,) = open_page(table="vgg11-noniid", disagreeing="1").get("plotly_chart")
+    rows = {row for claim in against for row in claim.rows}
+    assert set(json.loads(drawn.proto.spec)["layout"]["yaxis"]["categoryarray"]) == rows
+    assert not open_page(table="ablation", disagreeing="1").get("plotly_chart")
     assert alt(column="8-way", picture="differences").startswith("Dot plot of differences")
     assert [len(open_page(table=name, picture=kind).get("plotly_chart")) for name, kind in OTHER_PICTURES.items()] == [
         1,
