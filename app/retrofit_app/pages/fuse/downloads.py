@@ -8,7 +8,6 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, share, widgets
-from retrofit_app.runs import methods
 from retrofit_app.runs.levels import report_of
 from retrofit_app.widgets import copies, readings
 
@@ -27,7 +26,7 @@ def downloads(entry: runs.Entry) -> None:
             "interactive (5 MB).",
         ),
         (
-            "Networks" if methods.keeps_parents(entry) else "Fused network",
+            "Network",
             "fused.safetensors",
             "safetensors",
             lambda: (entry.folder / "fused.safetensors").read_bytes(),
