@@ -179,6 +179,8 @@ def test_the_analysis_knows_levels_inside_of_blocks(analysed):
     result, analysis = analysed
     assert [level.name for level in analysis.levels] == [level.name for level in result.levels]
     assert len(analysis.accuracy) == len(result.levels) + 1
+    for level, report in zip(analysis.levels, result.levels, strict=True):
+        assert level.plane["quadratic"][0] * report.energy == pytest.approx(report.approximation_error, rel=1e-3)
     stem, last = analysis.levels[0], analysis.levels[2]
     assert all(torch.equal(stem.labels[name], groups) for name, groups in last.labels.items())
     assert "deeplift" in analysis.missing

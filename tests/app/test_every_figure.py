@@ -44,6 +44,7 @@ FIGURES = {
     "sizes": lambda palette: figures.cluster_sizes(GROUPED, palette),
     "scores": lambda palette: figures.score_histogram(GROUPED, "Conductance", palette),
     "kept": lambda palette: figures.r2_histogram(ANALYSIS.kept.double().numpy(), REPORT.parents.numpy(), palette),
+    "plane of a level": lambda palette: figures.loss_plane(ANALYSIS.plane, palette),
     "fit": lambda palette: figures.fit_scatter(TARGETS, OUTPUTS, "Fused neuron 0", palette),
     "ingredients": lambda palette: waterfall(STEPS, "", palette),
     "landscape": lambda palette: figures.landscape_plane(invented(), "loss", palette, path=("parent 0", "fused")),

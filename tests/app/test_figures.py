@@ -350,6 +350,19 @@ def test_r2_of_a_fit():
     assert "no R²" in figures.fit_scatter(np.ones(3), targets, "Fused neuron 0", LIGHT).alt
 
 
+def test_the_loss_plane_is_the_quadratic():
+    marks = [
+        {"name": "fused", "x": 0.0, "y": 0.0, "loss": 0.02},
+        {"name": "parent 0", "x": 1.0, "y": 0.0, "loss": 0.12},
+    ]
+    plane = {"quadratic": [0.02, 0.0, 0.0, 0.1, 0.05, 0.2], "axes": ["towards parent 0"], "marks": marks}
+    picture = figures.loss_plane(plane, LIGHT)
+    contour = picture.figure.data[0]
+    x, y = contour.x[5], contour.y[40]
+    assert contour.customdata[40][5] == pytest.approx(100 * (0.02 + 0.1 * x * x + 0.05 * x * y + 0.2 * y * y))
+    assert "fused 2.00" in picture.caption and "network A 12.0" in picture.caption
+
+
 def test_curve_and_residual(shipped):
     curve = [{"epoch": index, "loss": 1.0, "validation": value} for index, value in enumerate([1.0, 0.4, 0.5])]
     assert "epoch 1 is kept" in figures.loss_curve(curve, LIGHT).caption
@@ -393,6 +406,14 @@ def test_numbers_at_marks_never_lie_on_each_other_or_on_marks():
     assert crowd.count(None) >= 1  # on one spot: no room for all
 
 
+def test_the_lowest_point_of_the_plane_is_told_where_the_fit_is_not_there():
+    marks = [{"name": "fused", "x": 0.0, "y": 0.0, "loss": 0.02}, {"name": "parent 0", "x": 1.0, "y": 0.0, "loss": 0.1}]
+    # 0.02 - 0.02 x + 0.05 x^2 + y^2 is least at x = 0.2: 0.018
+    plane = {"quadratic": [0.02, -0.02, 0.0, 0.05, 0.0, 1.0], "marks": marks}
+    assert "1.80\N{NO-BREAK SPACE}%" in figures.loss_plane(plane, LIGHT).caption
+    assert "lowest" not in figures.loss_plane({"quadratic": [0.02, 0, 0, 0.05, 0, 1.0], "marks": marks}, LIGHT).caption
+
+
 @each_case("losses", [(0.3, 0.2, 0.15), (0.9, 0.004, 0.05), (20, 1e-7, 1e-3)])
 def test_a_loss_curve_has_a_few_numbers_within_reach_and_can_be_linear(losses):
     curve = [{"epoch": epoch, "loss": loss, "validation": loss} for epoch, loss in enumerate(losses)]
@@ -426,10 +447,7 @@ def test_a_share_reads_all_or_nothing_only_if_it_is(value, digits, reads):
         ({"stream": "features.0"}, "A residual stream begins here"),
         ({"stream": "conv_1"}, r"begins at **conv\_1**, and shares its grouping."),
         ({"stream": "conv", "missing_error": 4.0, "approximation_error": 1.0, "energy": 8.0}, "50.0 % of the neurons'"),
-        (
-            {"grouping": {"heads": [0, 1, 1, 0]}},
-            "fused head 1 combines 1 and 4; 2 combines 2 and 3 of the parents' heads",
-        ),
+        ({"grouping": {"heads": [0, 1, 1, 0]}}, "Its heads are grouped by what they attend to"),
         ({"grouping": {"parts": 4}}, "in the 4 parts of a grouped convolution"),
         ({"grouping": {"kinds": 2}}, "of 2 kinds that cannot be exchanged"),
     ],

@@ -9,7 +9,7 @@ from .classes import Network, class_grid
 from .clusters import cluster_key, clusters
 from .counterparts import flow
 from .diagnosis import AVERAGED, fitted, worst_level
-from .fits import group_words, loss_curve, residual_bars, stream_words
+from .fits import group_words, loss_curve, loss_plane, residual_bars, stream_words
 from .landscape import headline, landscape_plane, loss_path
 from .markdown import escaped, plain_text
 from .marks import Marks, cluster_words, marks

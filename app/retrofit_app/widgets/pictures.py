@@ -47,6 +47,8 @@ def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str
     level_analysis = analysis(entry).levels[level]
     if kind == "kept":
         return figures.r2_histogram(level_analysis.kept.double().numpy(), report.parents.numpy(), palette)
+    if kind == "plane":
+        return figures.loss_plane(level_analysis.plane, palette, overview(entry).table["form"].iloc[level])
     neuron = chosen["neuron"]
     return figures.fit_scatter(
         level_analysis.targets[:, neuron].double().numpy(),

@@ -13,15 +13,18 @@ from ...data.sampling import balanced
 from ...fusion.algorithm import FusionPlan, Retrofit
 from ...fusion.centring import recentred
 from ...fusion.eligibility import output_shape
+from ...fusion.fit import missing_targets
 from ...fusion.grouping import Grouper, Grouping, SameIndex
 from ...fusion.importance import IMPORTANCE, as_importance
-from ...fusion.importance.parents import check_parents_data, parents_scores
+from ...fusion.importance.scoring import check_parents_data, parents_scores
 from ...fusion.joint_spaces import Levels
+from ...fusion.mapping import parents_weights, reads
 from ...fusion.results import FusionResult, LevelReport
 from ...fusion.search import alike
-from ...fusion.targets import weighted_means
+from ...fusion.targets import Targets, weighted_means
 from ...fusion.task import Task
 from ...fusion.walk import Step, Walk
+from ...networks.levels import Activated, Heads
 from ...networks.outputs import check_class_scores
 from ...networks.wrappers import unwrapped
 from ...system import device as devices
@@ -31,6 +34,7 @@ from ...system.runtime import Runtime
 from ...system.settings import settings_of
 from .accuracy import accuracy_by_level
 from .groups import agreement, regrouped
+from .plane import loss_plane, parent_weights
 from .record import Analysis, LevelAnalysis
 
 #: Seeds per score: ten pairs of seeds for the noise floor.
@@ -225,10 +229,14 @@ def _level(
     used, labels = scores[config["importance"]], report.labels.to(step.device)
     step = retrofit.voted(step, used)
     A = weighted_means(labels, used, level.width).A if report.weights is None else report.weights.to(step.device)
+    with clock.phase("forward"):
+        W0, why = _mapped(step)
     fit = retrofit.fit
     sums = step.moments(inputs=fit.needs_inputs, dtype=fit.products(step.walk.dtype, step.device))
     m = len(labels)
     gram = alike([sums.zz[:m, :m], *step.grams(later).values()]) if later else fit.solve(step, sums).gram
+    if W0 is not None and not fit.needs_inputs:
+        sums = step.moments(inputs=True)  # full precision: no ridge here
     with clock.phase("groups"):
         if grouped is not None:
             groups, agreements = grouped.labels, grouped.agreement
@@ -239,11 +247,42 @@ def _level(
         else:
             groups = _groups(retrofit.grouping, step.index, level.fixed, report, gram, scores, config)
             agreements = agreement(groups)
+    with clock.phase("plane"):
+        plane = {"why": why}
+        if W0 is not None:
+            parents = parent_weights(W0, used, labels, report.widths, level.width)
+            totals = used.new_zeros(level.width).index_add_(0, labels, used)
+            energy = (used @ sums.zz.diagonal()[: len(used)]).item() or 1.0
+            missing = missing_targets(level, Targets(A, totals))
+            plane = loss_plane(sums, missing, energy, level.weights(), parents)
     with clock.phase("rows"):
         kept, targets, outputs = _compare(step, labels, A, config["seed"])
     return LevelAnalysis(
-        level.name, {name: s.cpu() for name, s in scores.items()}, groups, agreements, kept, targets, outputs
+        level.name, {name: s.cpu() for name, s in scores.items()}, groups, agreements, kept, targets, outputs, plane
     )
+
+
+def _mapped(step: Step) -> tuple[Tensor | None, str]:
+    """(p, m) parents' weights on the fused inputs, or why there are none."""
+    level = step.level
+    if level.affine is None:
+        return None, f"the level is not affine in its weights: {level.why_not_affine}. Its loss is not quadratic."
+    if isinstance(level.blocks, Heads):
+        return (
+            None,
+            "what it is fitted to are directions within heads, in which parents' neurons have no weights of their own.",
+        )
+    if isinstance(level.form, Activated):
+        return None, "an activation function comes before the sum of the level's outputs, so its loss is not quadratic."
+    reasons = [parent.why_not_affine for parent in step.parents if parent.affine is None]
+    if reasons:
+        return None, f"a parent's level is not affine in its weights: {reasons[0]}."
+    if reads(step, step.boundary) is None:
+        return None, "the level does not read its inputs neuron by neuron, so parents' weights cannot be put on them."
+    try:
+        return parents_weights(step), ""
+    except ValueError:
+        return None, "a parent has another number of inputs per neuron, so its weights cannot be put on the fused ones."
 
 
 def _groups(

@@ -50,7 +50,9 @@ STEPS = {
         "share: the weighted squares of the distances from the line are the grouping error."
     ),
     "fit": (
-        "**Fit.** The fused level reads the fused outputs of the level below, so errors pass upwards.\n\n"
+        "**Fit.** The fused level reads the fused outputs of the level below, so errors pass upwards. The right picture shows "
+        "the level's own loss on a plane through three points of its weights: ★ the fused ones, ● ◆ those of two networks, "
+        "mapped onto the fused inputs. Dark is low. The scale is logarithmic, and the loss is exact on this plane.\n\n"
         "R² says how much of a parent's neuron the fused one explains; 1 is everything. Beside it is the output of one fused "
         "neuron against its target."
     ),

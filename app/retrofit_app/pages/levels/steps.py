@@ -80,6 +80,13 @@ def scores_table(view: View, score: str) -> pd.DataFrame:
 
 def targets(view: View) -> None:
     """Draw a fused neuron's target."""
+    if "heads" in view.report.grouping:
+        view.say(
+            "Each fused head keeps the directions of its heads that matter most for where they attend. No single neuron has a "
+            "target."
+        )
+        exciting.heads(view)
+        return
     aligned = view.report.form == "aligned"
     view.say(
         "Each fused neuron has the mean of its group's weights. This method fits nothing, so there are no targets."
@@ -162,13 +169,16 @@ def fit(view: View) -> None:
         st.markdown(words)
     left, right = st.columns(2, gap="large")
     with left:
-        course(view)
-        if view.analysis is not None and not view.lecture:
-            view.chart("kept", "**What do neurons keep?**", view.neurons)
-    with right:
-        if view.analysis is None:
-            widgets.why("What each neuron keeps and reaches is in the analysis. This run has none.")
+        if view.lecture and view.analysis is not None and not report.curve:
+            detail(view)
         else:
+            course(view)
+    with right:
+        plane(view)
+    if view.analysis is not None and not view.lecture:
+        with left:
+            view.chart("kept", "**What do neurons keep?**", view.neurons)
+        with right:
             detail(view)
 
 
@@ -199,6 +209,19 @@ def residual_table(report: Any) -> pd.DataFrame:
     names += [] if np.isnan(report.missing_error) else ["missing_error"]
     shares = [100 * getattr(report, name) / (report.energy or 1) for name in names]
     return pd.DataFrame({"error": [name.replace("_", " ") for name in names], "per cent of energy": shares})
+
+
+def plane(view: View) -> None:
+    """Draw the level's loss around its weights."""
+    heading = "**The level's own loss around its weights**"
+    if view.analysis is None or "quadratic" not in view.analysis.plane:
+        st.markdown(heading)
+    if view.analysis is None:
+        widgets.why("The analysis contains the loss around the weights. This run has no analysis.")
+    elif "quadratic" not in view.analysis.plane:
+        widgets.why(f"There is no picture: {view.analysis.plane.get('why', 'it was not computed for this level.')}")
+    else:
+        view.chart("plane", heading, lambda: pd.DataFrame(view.analysis.plane["marks"]))
 
 
 DRAWN = {"activations": activations, "importance": importance, "grouping": grouping, "targets": targets, "fit": fit}
