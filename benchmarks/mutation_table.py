@@ -994,13 +994,6 @@ MUTATIONS = [
         "tests/test_distillation.py::test_there_is_nothing_to_learn_from_oneself",
     ),
     Mutation(
-        "linear probe: the ridge pulls the bias elsewhere and the weights to zero",
-        "retrofit_core/baselines/linear_probe.py",
-        "ridge, toward=start)",
-        "ridge, toward=0 * start)",
-        "tests/test_distillation.py::test_fewer_samples_than_features_and_a_ridge_towards_the_head",
-    ),
-    Mutation(
         "ensemble: the mean of logarithms",
         "retrofit_core/networks/composites.py",
         "logits.log_softmax(2).logsumexp(0) - torch.log(torch.tensor(float(len(logits))))",
