@@ -785,9 +785,9 @@ MUTATIONS = [
     ),
     Mutation(
         "symmetry: correlations without means",
-        "retrofit_core/networks/symmetry/watch.py",
-        "self.zz / self.rows - mean[:, None] * mean",
-        "self.zz / self.rows",
+        "retrofit_core/baselines/watch.py",
+        "sums.zz / sums.rows - mean[:, None] * mean",
+        "sums.zz / sums.rows",
         "tests/test_symmetry.py::test_sums_are_those_of_the_levels",
     ),
     Mutation(
