@@ -9,18 +9,15 @@ from torch import nn
 
 from retrofit_core import METHODS, evaluate
 from retrofit_core.baselines import average
-from retrofit_core.baselines.aligned import without_norms
 from retrofit_core.baselines.otfusion import transport
 from retrofit_core.baselines.rebasin import match_weights
 from retrofit_core.baselines.regmean import solution
-from retrofit_core.baselines.repair import AFFINE
 from retrofit_core.baselines.scores import group_scores, neurons_of_groups
 from retrofit_core.data import load
 from retrofit_core.fusion.importance import Conductance, DeepLift, Uniform
 from retrofit_core.fusion.importance.scoring import importance_scores
 from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.networks.levels.forms import unfolded
-from retrofit_core.networks.levels.kinds import BatchNorm
 from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
 from retrofit_core.runs import RunConfig, execute
 from retrofit_core.system.monitor import Monitor
@@ -34,38 +31,6 @@ from tests.unfixed import otfusion, rebasin, zipit
 
 ot = pytest.importorskip("ot", reason="POT is not installed")
 MODES = ("activations", "weights")
-
-
-@pytest.mark.slow
-@each_case("name, mode", spread(["vgg with BatchNorm", "BatchNorm, no bias", "resnet"], MODES, 1))
-def test_a_shuffled_copy_is_found_again_where_norms_are_folded(name, mode):
-    """As weights act: a neuron whose weights are ten times those of its twin, undone by BatchNorm, is the same neuron."""
-    model, twin, x = twins(name)
-    modules = dict(twin.named_modules())
-    for layer, norm in ((modules[a], modules[b]) for a, b in normed_pairs(twin)):
-        factor = torch.rand(len(layer.weight), generator=torch.Generator().manual_seed(5)).double() * 9 + 1
-        layer.weight.data *= factor.view(-1, *[1] * (layer.weight.ndim - 1))
-        if layer.bias is not None:
-            layer.bias.data *= factor
-        norm.running_mean *= factor
-        norm.running_var.copy_((norm.running_var + norm.eps) * factor**2 - norm.eps)
-    assert_same_function(twin, model, x, 1e-8)
-    with untouched(model, twin):
-        folded = without_norms(model, x[:2])
-        assert_same_function(folded, model, x, 1e-10)
-        assert all((norm.weight == 1).all() for norm in folded.modules() if isinstance(norm, BatchNorm))
-        result = otfusion([model, twin], x, mode=mode, fold_norms=True, repair=mode == "activations")
-    make, shape = NETWORKS[name]
-    assert_same_function(result.model, model, normal(8, *shape, seed=9), 1e-6)
-    if mode == "weights":  # carried along, the weights of the twin look like other neurons
-        with pytest.raises(AssertionError):
-            assert_same_function(otfusion([model, twin], x, mode=mode).model, model, x, 1e-6)
-
-
-def normed_pairs(model):
-    """Names of layers and of the BatchNorms that follow them in the order of definition."""
-    modules = [(name, module) for name, module in model.named_modules() if isinstance(module, (*AFFINE, BatchNorm))]
-    return [(a, b) for (a, _), (b, norm) in itertools.pairwise(modules) if isinstance(norm, BatchNorm)]
 
 
 @pytest.mark.slow

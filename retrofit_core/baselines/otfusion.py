@@ -15,12 +15,14 @@ import torch
 from torch import Tensor
 
 from ..fusion.grouping import KMeans, first_least
+from ..fusion.moments import Moments
 from ..fusion.results import FusionResult, LevelReport
 from ..fusion.task import Task
-from ..networks.symmetry import Group, Sums, mapped, tensors
+from ..networks.symmetry import Group, mapped, tensors
 from ..system.extras import require
 from ..system.settings import setting
 from .aligned import AlignmentPlan, Averager, Pairs, check_enough, lines_of, plan_alignment
+from .watch import precision
 
 Mode = Literal["activations", "weights"]
 Solver = Literal["exact", "sinkhorn"]
@@ -77,8 +79,7 @@ class OTFusion(Averager):
     The anchor is the first parent with the fused widths: parent 0 unless there is a target. If no parent has them, the
     anchor's neurons are weighted k-means centres of all parents' neurons. Groups and their consistent use (biases,
     flattened convolutions, BatchNorm, one map per residual stream, separate heads) come from `neuron_groups`. Scores are
-    the marginals; the seed is for the anchor's k-means. If BatchNorms are folded, REPAIR corrects only the deviation of
-    layers without a bias.
+    the marginals; the seed is for the anchor's k-means.
 
     Differences from the authors' code: a residual stream has one map, found where it begins (weights) or at all its sums
     (activations), where theirs averages two; outgoing weights are divided by the source's marginal, which is the same
@@ -116,17 +117,11 @@ class OTFusion(Averager):
     match_classes: bool = setting(
         False, "transport the classes too, as in the authors' code", title="Match the classes too"
     )
-    fold_norms: bool = setting(
-        False,
-        "fold every BatchNorm into the layer before it, so that effective weights are compared and averaged; in the "
-        "fused network it then does nothing. If false, its parameters and statistics are carried along",
-        title="Fold BatchNorm first",
-    )
 
     def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and refuse what cannot be fused; see `Algorithm`."""
         require("ot", "baselines")
-        plan = plan_alignment(task, self, fold_norms=self.fold_norms)
+        plan = plan_alignment(task, self)
         check_enough(plan)
         return plan
 
@@ -159,7 +154,7 @@ class OTFusion(Averager):
 
 def align_by_transport(
     plan: AlignmentPlan,
-    sums: Sequence[Sums],
+    sums: Sequence[Moments],
     gram: Callable[[int, Sequence[Pairs]], Tensor],
     *,
     solver: Solver,
@@ -192,7 +187,7 @@ def align_by_transport(
         facts: dict[str, Any] = {"algorithm": algorithm, "cost": 0.0}
         labels = []
         for k, part in enumerate(_parts(widths)):
-            cost = _distances(inner, part, centres, squared, sums[index].precision)
+            cost = _distances(inner, part, centres, squared, precision(sums[index]))
             stays = k == anchor or (group.fixed and not match_classes)
             flow = torch.diag(nu) if stays else joined and joined(index, flows[k])
             if flow is None:
@@ -233,14 +228,14 @@ def _centres(
     return groups.targets(s).A, totals / totals.sum()
 
 
-def _distances(gram: Tensor, part: slice, centres: Tensor, squared: bool, precision: float) -> Tensor:
+def _distances(gram: Tensor, part: slice, centres: Tensor, squared: bool, rounding: float) -> Tensor:
     """(n_k, d) distances between a parent's neurons and the anchor's, from inner products; 0 where rounding may be all that
-    differs (`Sums.precision`)."""
+    differs (`watch.precision`)."""
     norms = gram.diagonal()[part]
     against = gram @ centres
     energies = (centres * against).sum(0)
     distances = norms[:, None] + energies - 2 * against[part]
-    distances = distances.where(distances > precision * (norms[:, None] + energies), 0.0)
+    distances = distances.where(distances > rounding * (norms[:, None] + energies), 0.0)
     return distances if squared else distances.sqrt()
 
 

@@ -37,8 +37,6 @@ BEST_PARENT = "best parent"
 LEAST_RANKED = 3
 #: Minimum methods for a bootstrap of it.
 LEAST_RESAMPLED = 8
-#: Standard errors of a 95 % interval.
-NORMAL = 1.96
 
 #: Set of parents, and seed of their fusion.
 Run = tuple[int, int]
@@ -58,8 +56,6 @@ class Gap:
     """
     seeds: tuple[float, ...]
     """Points for each seed of all parents"""
-    paired: bool
-    """Whether the interval compares the networks image by image"""
     badge: str = ""
     """The scale of both rows, if not the column's"""
 
@@ -78,8 +74,6 @@ class Claim:
     """95 %, see `Gap`"""
     seeds: int = 0
     """Number of our fusions; the interval of a single one is over test images only"""
-    paired: bool = True
-    """Whether the interval compares the networks image by image"""
     rows: tuple[str, str] = ("", "")
     """The compared rows; left and right may be the best of several"""
     badge: str = ""
@@ -175,7 +169,7 @@ def claims(paper: Mapping[str, Value], measured: ResultsByRow) -> list[Claim]:
         claim = Claim(left[0], right[0], round(first.mean - second.mean, 6), deviation)
         one, other = _best(left[1], measured), _best(right[1], measured)
         if one is not None and other is not None and (ours := gap(one, other, measured)) is not None:
-            facts = {"interval": ours.interval, "seeds": len(ours.seeds), "paired": ours.paired}
+            facts = {"interval": ours.interval, "seeds": len(ours.seeds)}
             claim = dataclasses.replace(claim, ours=ours.points, rows=(one, other), **facts)
         written.append(claim)
     return written
@@ -240,18 +234,13 @@ def gap(left: str, right: str, measured: ResultsByRow) -> Gap | None:
     seeds = tuple(one.metrics["accuracy"] - other.metrics["accuracy"] for one, other in pairs.values())
     points = [float(each) for each in _by_parents(dict(zip(pairs, map(np.array, seeds), strict=True)))]
     two_sets = len({parents for parents, _ in pairs}) == 2
-    paired = all(a.correct and b.correct and a.metrics["samples"] == b.metrics["samples"] for a, b in pairs.values())
-    if paired:
-        ahead = np.stack(
-            _by_parents({run: one.knows().astype(float) - other.knows() for run, (one, other) in pairs.items()})
-        )
-        mean, interval = mean_and_interval(ahead.mean(0, keepdims=True) if two_sets else ahead)
-    else:
-        mean = float(np.mean(points))
-        interval = _unpaired(list(pairs.values()), [mean] if two_sets else points)
+    ahead = np.stack(
+        _by_parents({run: one.knows().astype(float) - other.knows() for run, (one, other) in pairs.items()})
+    )
+    mean, interval = mean_and_interval(ahead.mean(0, keepdims=True) if two_sets else ahead)
     if two_sets:
         interval = min(*points, interval[0]), max(*points, interval[1])
-    return Gap(mean, interval, seeds, paired)
+    return Gap(mean, interval, seeds)
 
 
 def _by_parents(by_run: Mapping[Run, np.ndarray]) -> list[np.ndarray]:
@@ -274,21 +263,3 @@ def _same_runs(left: str, right: str, measured: ResultsByRow) -> dict[Run, tuple
 
 def _is_random(row: str) -> bool:
     return row != BEST_PARENT and read_row(row).is_random
-
-
-def _unpaired(pairs: Sequence[tuple[Result, Result]], seeds: Sequence[float]) -> tuple[float, float]:
-    """Interval as if both were measured on different images: normal approximation of two shares, plus the spread of runs."""
-    mean = float(np.mean(seeds))
-    reach = NORMAL * math.sqrt(float(np.mean([_variance(left) + _variance(right) for left, right in pairs])))
-    if len(seeds) > 1:
-        from scipy.stats import t
-
-        error = float(np.std(seeds, ddof=1)) / math.sqrt(len(seeds))
-        reach = math.hypot(reach, float(t.ppf(0.975, len(seeds) - 1)) * error)
-    return mean - reach, mean + reach
-
-
-def _variance(result: Result) -> float:
-    """Variance of an accuracy in points, over test images."""
-    share = result.metrics["accuracy"] / 100
-    return 1e4 * share * (1 - share) / result.metrics["samples"]

@@ -172,7 +172,8 @@ def finding(every: Sequence[BoardRow]) -> str:
     first = ranked_rows[0]
     tied = [row.name for row in ranked_rows if row.rank == 1]
     are = "is first" if len(tied) == 1 else "are tied first"
-    words = f"{listing(tied)} {are} with {percent(first.accuracy or 0.0)}"
+    waits = any(not row.rank and not row.refused for row in every)
+    words = f"{'So far: ' if waits else ''}{listing(tied)} {are} with {percent(first.accuracy or 0.0)}"
     if keeps_parents(first):
         singles = [row for row in ranked_rows if row.method is not None and not keeps_parents(row)]
         best = [row.name for row in singles if row.rank == singles[0].rank]
@@ -233,15 +234,11 @@ def keeps_parents(row: BoardRow) -> bool:
 def origin(leaderboard: Leaderboard, entry: runs.Entry) -> widgets.Several:
     """The leaderboard as the origin of pictures and tables."""
 
-    def texts() -> tuple[str, str, str]:
+    def texts() -> tuple[str, str]:
         from retrofit_core.runs import snippets
 
         pairs = [(run.config, runs.training_of(entry)) for run in leaderboard.runs]
-        return (
-            snippets.comparison_command(pairs),
-            snippets.comparison_python(pairs),
-            snippets.comparison_cell(pairs),
-        )
+        return snippets.comparison_command(pairs), snippets.comparison_python(pairs)
 
     source = f"Leaderboard {leaderboard.folder.name} on the networks of run {entry.name}; retrofit-workbench {runs.library()}"
     return widgets.Several(f"leaderboard-{entry.name}", source, texts)
