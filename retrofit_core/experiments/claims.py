@@ -2,8 +2,10 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -50,18 +52,61 @@ ResultsByRow = Mapping[str, Mapping[Run, Result]]
 class Gap:
     """Difference between the accuracies of two rows, in points."""
 
-    points: float
-    """Mean over common sets of parents, each averaged over common seeds"""
-    interval: tuple[float, float]
-    """95 %, over test images and sets of parents, or fusion seeds if there is one set: see `mean_and_interval`. Two sets do not
-    say how far sets differ (Student's t of one degree of freedom is 12.7): over test images, and wide enough for both sets
-    """
-    seeds: tuple[float, ...]
-    """Points for each seed of all parents"""
-    paired: bool
-    """Whether the interval compares the networks image by image"""
+    pairs: Mapping[Run, tuple[Result, Result]] = field(repr=False)
+    """The results of both for each common run"""
     badge: str = ""
     """The scale of both rows, if not the column's"""
+
+    @property
+    def seeds(self) -> tuple[float, ...]:
+        """Points for each seed of all parents."""
+        return tuple(_points(*pair) for pair in self.pairs.values())
+
+    @property
+    def paired(self) -> bool:
+        """Whether the interval compares the networks image by image."""
+        return all(
+            a.correct and b.correct and a.metrics["samples"] == b.metrics["samples"] for a, b in self.pairs.values()
+        )
+
+    @cached_property
+    def points(self) -> float:
+        """Mean over common sets of parents, each averaged over common seeds."""
+        return 100 * float(self._ahead().mean()) if self.paired else float(np.mean(self._by_parents(_points)))
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """95 %, over test images and sets of parents, or fusion seeds if there is one set: see `mean_and_interval`. Two sets do
+        not say how far sets differ (Student's t of one degree of freedom is 12.7): over test images, and wide enough for both
+        sets."""
+        each = [float(points) for points in self._by_parents(_points)]
+        if self.paired:
+            low, high = mean_and_interval(self._ahead())[1]
+        else:
+            low, high = _unpaired(list(self.pairs.values()), [self.points] if self._has_two_sets else each)
+        return (min(*each, low), max(*each, high)) if self._has_two_sets else (low, high)
+
+    @property
+    def _has_two_sets(self) -> bool:
+        return len({parents for parents, _ in self.pairs}) == 2
+
+    def _ahead(self) -> np.ndarray:
+        """(seeds or sets of parents, images) difference in correctness; of two sets, their mean."""
+        ahead = np.stack(self._by_parents(lambda one, other: one.knows().astype(float) - other.knows()))
+        return ahead.mean(0, keepdims=True) if self._has_two_sets else ahead
+
+    def _by_parents(self, difference: Callable[[Result, Result], Any]) -> list[Any]:
+        """One difference per seed, or, for several sets of parents, per set: its mean over seeds, which share the parents."""
+        of_parents: dict[int, list[Any]] = {}
+        for (parents, _), pair in self.pairs.items():
+            of_parents.setdefault(parents, []).append(difference(*pair))
+        if len(of_parents) == 1:
+            return next(iter(of_parents.values()))
+        return [np.mean(values, axis=0) for values in of_parents.values()]
+
+
+def _points(one: Result, other: Result) -> float:
+    return one.metrics["accuracy"] - other.metrics["accuracy"]
 
 
 @dataclass(frozen=True)
@@ -73,19 +118,29 @@ class Claim:
     paper: float
     deviation: float | None
     """Standard deviation of the paper's difference, as if both were independent; None if it prints none"""
-    ours: float | None = None
-    interval: tuple[float, float] | None = None
-    """95 %, see `Gap`"""
-    seeds: int = 0
-    """Number of our fusions; the interval of a single one is over test images only"""
-    paired: bool = True
-    """Whether the interval compares the networks image by image"""
+    gap: Gap | None = None
+    """Ours; None if it is not measured"""
     rows: tuple[str, str] = ("", "")
     """The compared rows; left and right may be the best of several"""
     badge: str = ""
     """The scale of our rows, if not the block's"""
     decides: bool = True
     """Whether the scale is informative about accuracy, as `smoke` is not"""
+
+    @property
+    def ours(self) -> float | None:
+        """Our difference, in points."""
+        return self.gap and self.gap.points
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 %, see `Gap`."""
+        return self.gap and self.gap.interval
+
+    @property
+    def seeds(self) -> int:
+        """Number of our fusions; the interval of a single one is over test images only."""
+        return len(self.gap.pairs) if self.gap else 0
 
     @property
     def group(self) -> str:
@@ -100,13 +155,13 @@ class Claim:
     @property
     def verdict(self) -> str:
         """Whether our difference has the paper's sign; undecided if its interval contains 0, or at `smoke`."""
-        if self.ours is None or self.interval is None:
+        if self.gap is None:
             return "not measured"
         if self.paper == 0:
             return "no claim"
-        if not self.decides or self.interval[0] <= 0 <= self.interval[1]:
+        if not self.decides or self.gap.interval[0] <= 0 <= self.gap.interval[1]:
             return "undecided"
-        return "agreed" if (self.ours > 0) == (self.paper > 0) else "contradicted"
+        return "agreed" if (self.gap.points > 0) == (self.paper > 0) else "contradicted"
 
 
 #: Verdicts on measured claims, then all.
@@ -143,19 +198,24 @@ def rank_correlation(paper: Mapping[str, float], ours: Mapping[str, float], only
     if len(rows) < LEAST_RESAMPLED or abs(correlation) == 1:
         return Order(len(rows), correlation, None)
     drawn = np.random.default_rng(0).integers(len(rows), size=(RESAMPLES, len(rows)))
-    resampled = spearman(pairs[drawn, 0], pairs[drawn, 1])
+    cells = drawn + len(rows) * np.arange(RESAMPLES)[:, None]
+    times = np.bincount(cells.ravel(), minlength=cells.size).reshape(cells.shape)
+    resampled = spearman(pairs[:, 0], pairs[:, 1], times)
     low, high = np.nanpercentile(resampled, [2.5, 97.5])  # a draw of equal numbers gives NaN
     return Order(len(rows), correlation, (float(low), float(high)))
 
 
-def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Rank correlation along the last dimension, with mean ranks for ties; NaN if one side is constant."""
-    from scipy.stats import rankdata
+def spearman(first: np.ndarray, second: np.ndarray, times: np.ndarray | int = 1) -> np.ndarray:
+    """Rank correlation of two (n,) arrays, with mean ranks for ties; NaN if one side is constant.
 
-    ranks = [rankdata(values, axis=-1) for values in (first, second)]
-    a, b = (each - each.mean(-1, keepdims=True) for each in ranks)
+    Args:
+        times: (..., n) how often each pair occurs, as in samples of a bootstrap; they need not be sorted one by one.
+    """
+    times = times * np.ones(len(first))
+    before = [np.sign(values - values[:, None]) / 2 for values in (first, second)]  # ranks less their mean
+    a, b = (times @ each for each in before)
     with np.errstate(invalid="ignore"):
-        return (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
+        return (times * a * b).sum(-1) / np.sqrt((times * a * a).sum(-1) * (times * b * b).sum(-1))
 
 
 def claims(paper: Mapping[str, Value], measured: ResultsByRow) -> list[Claim]:
@@ -173,8 +233,7 @@ def claims(paper: Mapping[str, Value], measured: ResultsByRow) -> list[Claim]:
         claim = Claim(left[0], right[0], round(first.mean - second.mean, 6), deviation)
         one, other = _best(left[1], measured), _best(right[1], measured)
         if one is not None and other is not None and (ours := gap(one, other, measured)) is not None:
-            facts = {"interval": ours.interval, "seeds": len(ours.seeds), "paired": ours.paired}
-            claim = dataclasses.replace(claim, ours=ours.points, rows=(one, other), **facts)
+            claim = dataclasses.replace(claim, gap=ours, rows=(one, other))
         written.append(claim)
     return written
 
@@ -233,33 +292,7 @@ def _best_parents(measured: ResultsByRow) -> dict[str, dict[Run, Result]]:
 def gap(left: str, right: str, measured: ResultsByRow) -> Gap | None:
     """The left row's accuracy minus the right one's; None if they have no common measured run."""
     pairs = _same_runs(left, right, measured)
-    if not pairs:
-        return None
-    seeds = tuple(one.metrics["accuracy"] - other.metrics["accuracy"] for one, other in pairs.values())
-    points = [float(each) for each in _by_parents(dict(zip(pairs, map(np.array, seeds), strict=True)))]
-    two_sets = len({parents for parents, _ in pairs}) == 2
-    paired = all(a.correct and b.correct and a.metrics["samples"] == b.metrics["samples"] for a, b in pairs.values())
-    if paired:
-        ahead = np.stack(
-            _by_parents({run: one.knows().astype(float) - other.knows() for run, (one, other) in pairs.items()})
-        )
-        mean, interval = mean_and_interval(ahead.mean(0, keepdims=True) if two_sets else ahead)
-    else:
-        mean = float(np.mean(points))
-        interval = _unpaired(list(pairs.values()), [mean] if two_sets else points)
-    if two_sets:
-        interval = min(*points, interval[0]), max(*points, interval[1])
-    return Gap(mean, interval, seeds, paired)
-
-
-def _by_parents(by_run: Mapping[Run, np.ndarray]) -> list[np.ndarray]:
-    """One array per seed, or, for several sets of parents, per set: its mean over seeds, which share the parents."""
-    of_parents: dict[int, list[np.ndarray]] = {}
-    for (parents, _), value in by_run.items():
-        of_parents.setdefault(parents, []).append(value)
-    if len(of_parents) == 1:
-        return list(by_run.values())
-    return [np.mean(values, axis=0) for values in of_parents.values()]
+    return Gap(pairs) if pairs else None
 
 
 def _same_runs(left: str, right: str, measured: ResultsByRow) -> dict[Run, tuple[Result, Result]]:

@@ -241,7 +241,7 @@ def _lines(column: ReproducedColumn) -> Iterator[dict[str, Any]]:
             "ours": claim.ours,
             "low": low,
             "high": high,
-            "paired": claim.paired if claim.interval else None,
+            "paired": claim.gap.paired if claim.gap else None,
             "opponent": claim.group,
             "within_paper_noise": claim.is_noise,
             "ours_seeds": claim.seeds or None,

@@ -90,9 +90,9 @@ def claim_words(claim: Claim) -> tuple[str, ...]:
     at = f" ({claim.badge})" if claim.badge else ""
     ours = "-" if claim.ours is None else f"{claim.ours:+.2f}{at}"
     interval = "-"
-    if claim.interval is not None:
-        low, high = claim.interval
-        interval = f"{low:+.2f} to {high:+.2f}{'' if claim.paired else ', unpaired'}"
+    if claim.gap is not None:
+        low, high = claim.gap.interval
+        interval = f"{low:+.2f} to {high:+.2f}{'' if claim.gap.paired else ', unpaired'}"
     sides = (_side(name, row) for name, row in zip((claim.left, claim.right), claim.rows, strict=True))
     noise = ", within the paper's noise" if claim.is_noise else ""
     words = f"{claim.paper:+.1f}{deviation}", ours, interval, claim.verdict
