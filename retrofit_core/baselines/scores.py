@@ -1,6 +1,7 @@
 """Importance of neuron groups, wherever in a network they are made."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from ..fusion.importance import (
     importance_scores,
     scores_inside,
 )
+from ..fusion.importance.shared import shared
 from ..networks.levels import Level, partition, trace
 from ..networks.symmetry import Group, Watched
 from ..system.monitor import Monitor
@@ -48,7 +50,7 @@ def group_scores(
         return Scores([value.to(x.device) for value in values])
     levels = levels_of_groups(model, groups, x[:2], importance, leaves)
     if levels is not None:
-        return importance_scores(levels, x, y, importance, monitor=monitor)
+        return shared(partial(importance_scores, levels, x, y, importance, monitor=monitor), levels, x, y, importance)
     y = check_labels(y, importance)
     assert y is not None
     watched = Watched(trace(model.eval(), leaves, x[:1]), groups)
