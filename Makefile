@@ -66,7 +66,7 @@ benchmark: $(VENV)/installed  ## Measure everything again (about three hours on 
 mutations: $(VENV)/installed-dev  ## Change the core on purpose, in many places, and see which test objects (about 20 minutes)
 	$(BIN)/python benchmarks/mutations.py
 
-docs: $(VENV)/installed-dev  ## Build the documentation site into build/site (`retrofit docs` serves it)
+docs: $(VENV)/installed-dev  ## Build the documentation site into build/site (`mkdocs serve` shows it)
 	$(BIN)/python -m mkdocs build --strict --site-dir build/site
 
 # From a fresh copy of the last commit, so that nothing else of this folder comes along.

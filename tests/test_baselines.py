@@ -9,17 +9,15 @@ from torch import nn
 
 from retrofit_core import METHODS, evaluate
 from retrofit_core.baselines import average
-from retrofit_core.baselines.aligned import without_norms
 from retrofit_core.baselines.otfusion import transport
 from retrofit_core.baselines.rebasin import match_weights
 from retrofit_core.baselines.regmean import solution
-from retrofit_core.baselines.repair import AFFINE
-from retrofit_core.baselines.scores import group_scores
+from retrofit_core.baselines.scores import group_scores, neurons_of_groups
 from retrofit_core.data import load
-from retrofit_core.fusion.importance import Conductance, DeepLift, Uniform, importance_scores
+from retrofit_core.fusion.importance import Conductance, DeepLift, Uniform
+from retrofit_core.fusion.importance.scoring import importance_scores
 from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.networks.levels.forms import unfolded
-from retrofit_core.networks.levels.kinds import BatchNorm
 from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
 from retrofit_core.runs import RunConfig, execute
 from retrofit_core.system.monitor import Monitor
@@ -33,38 +31,6 @@ from tests.unfixed import otfusion, rebasin, zipit
 
 ot = pytest.importorskip("ot", reason="POT is not installed")
 MODES = ("activations", "weights")
-
-
-@pytest.mark.slow
-@each_case("name, mode", spread(["vgg with BatchNorm", "BatchNorm, no bias", "resnet"], MODES, 1))
-def test_a_shuffled_copy_is_found_again_where_norms_are_folded(name, mode):
-    """As weights act: a neuron whose weights are ten times those of its twin, undone by BatchNorm, is the same neuron."""
-    model, twin, x = twins(name)
-    modules = dict(twin.named_modules())
-    for layer, norm in ((modules[a], modules[b]) for a, b in normed_pairs(twin)):
-        factor = torch.rand(len(layer.weight), generator=torch.Generator().manual_seed(5)).double() * 9 + 1
-        layer.weight.data *= factor.view(-1, *[1] * (layer.weight.ndim - 1))
-        if layer.bias is not None:
-            layer.bias.data *= factor
-        norm.running_mean *= factor
-        norm.running_var.copy_((norm.running_var + norm.eps) * factor**2 - norm.eps)
-    assert_same_function(twin, model, x, 1e-8)
-    with untouched(model, twin):
-        folded = without_norms(model, x[:2])
-        assert_same_function(folded, model, x, 1e-10)
-        assert all((norm.weight == 1).all() for norm in folded.modules() if isinstance(norm, BatchNorm))
-        result = otfusion([model, twin], x, mode=mode, fold_norms=True, repair=mode == "activations")
-    make, shape = NETWORKS[name]
-    assert_same_function(result.model, model, normal(8, *shape, seed=9), 1e-6)
-    if mode == "weights":  # carried along, the weights of the twin look like other neurons
-        with pytest.raises(AssertionError):
-            assert_same_function(otfusion([model, twin], x, mode=mode).model, model, x, 1e-6)
-
-
-def normed_pairs(model):
-    """Names of layers and of the BatchNorms that follow them in the order of definition."""
-    modules = [(name, module) for name, module in model.named_modules() if isinstance(module, (*AFFINE, BatchNorm))]
-    return [(a, b) for (a, _), (b, norm) in itertools.pairwise(modules) if isinstance(norm, BatchNorm)]
 
 
 @pytest.mark.slow
@@ -181,15 +147,19 @@ def rows_of_each(x):
     return [(x, labels(len(x), 4)), (x + 1, labels(len(x), 4))]
 
 
-def constant(levels, x, y):
-    return [torch.full((level.width,), 3.0) for level in levels]
+def constant(neurons, x, y):
+    return [torch.full((place.width,), 3.0) for place in neurons]
 
 
-def only_first_class(levels, x, y):
-    scores = constant(levels, x, y)
+def only_first_class(neurons, x, y):
+    scores = constant(neurons, x, y)
     if x[0, 0] == rows_of_each(x - 1)[1][0][0, 0] and x.mean() > 0.5:  # parent 1
         scores[-1] = torch.tensor([1.0, 0, 0, 0])
     return scores
+
+
+def scores_of_groups(model, groups, x, y, importance):
+    return group_scores(neurons_of_groups(model, groups, x[:2], importance), groups, x, y, importance)
 
 
 @pytest.mark.slow
@@ -197,7 +167,7 @@ def test_group_scores_are_the_levels_scores_where_groups_are_levels():
     model, x, y = batchnorm_cnn(), normal(12, *CNN_SHAPE), labels(12, 3)
     groups = neuron_groups(model, x)
     for importance in (Conductance(), DeepLift(), Uniform()):
-        grouped, wanted = group_scores(model, groups, x, y, importance), importance_scores(model, x, y, importance)
+        grouped, wanted = scores_of_groups(model, groups, x, y, importance), importance_scores(model, x, y, importance)
         for ours, theirs in zip(grouped.values, wanted.values, strict=True):
             assert_close(ours, theirs, 1e-10)
 
@@ -209,13 +179,13 @@ def test_neurons_inside_of_blocks_have_conductances(name):
     make, shape = NETWORKS[name]
     model, x, y = make(), normal(6, *shape), labels(6, 3)
     groups = neuron_groups(model, x)
-    scores = group_scores(model, groups, x, y, Conductance()).values
+    scores = scores_of_groups(model, groups, x, y, Conductance()).values
     assert all(abs(values.sum().item() - 1) < 1e-9 and values.std() > 0 for values in scores)
     twin = shuffled(model, x, torch.Generator().manual_seed(3))
-    for ours, theirs in zip(scores, group_scores(twin, groups, x, y, Conductance()).values, strict=True):
+    for ours, theirs in zip(scores, scores_of_groups(twin, groups, x, y, Conductance()).values, strict=True):
         assert_close(ours.sort().values, theirs.sort().values, 1e-8)
     with pytest.raises(ValueError, match="'deeplift' is defined only at the ends of levels"):
-        group_scores(model, groups, x, y, DeepLift())
+        scores_of_groups(model, groups, x, y, DeepLift())
 
 
 def test_refusals_come_before_any_work():

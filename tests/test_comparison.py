@@ -12,7 +12,7 @@ import torch
 
 from retrofit_core.cli import main
 from retrofit_core.data import load
-from retrofit_core.fusion.importance import importance_scores, shared
+from retrofit_core.fusion.importance import scoring, shared
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import RunConfig, comparison, execute, leaderboard
@@ -59,16 +59,15 @@ def test_the_numbers_are_those_of_the_runs(base, tmp_path):
 
 def test_runs_share_scores_and_their_seconds_do_not(base, monkeypatch):
     """Of the same networks on the same samples; each takes the seconds that it would take alone."""
-    methods, slow = ("OTFusion", "Git-Re-Basin", "HF-Linear", "KF-Linear"), []
+    methods, slow, compute = ("OTFusion", "Git-Re-Basin", "HF-Linear", "KF-Linear"), [], scoring.importance_scores
     configs = [dataclasses.replace(base, method=name, importance="conductance", evaluate=False) for name in methods]
     monkeypatch.setattr(shared, "_kept", type(shared._kept)())
 
-    def scoring(*given, **options):
+    def slowly(*given, **options):
         slow.append(time.sleep(0.1))
-        return importance_scores(*given, **options)
+        return compute(*given, **options)
 
-    for room in ("fusion.importance.parents", "baselines.scores"):
-        monkeypatch.setattr(f"retrofit_core.{room}.importance_scores", scoring)
+    monkeypatch.setattr(scoring, "importance_scores", slowly)
     together = [execute(config)[0] for config in configs]
     assert len(slow) == len(base.models) and all(result.seconds > 0.1 * len(slow) for result in together)
     for config, result in zip(configs, together, strict=True):

@@ -20,10 +20,9 @@ distillation, linear_probe = METHODS["KD"], METHODS["LP"]
 
 
 @each_case("temperature", [0.5, 1.0, 4.0])
-@each_case("teachers", ["softmax", "logits"])
-def test_there_is_nothing_to_learn_from_oneself(temperature, teachers):
+def test_there_is_nothing_to_learn_from_oneself(temperature):
     model, x = mlp(), normal(40, 6)
-    options = {"temperature": temperature, "teachers": teachers, "weight_decay": 0.0, "epochs": 3}
+    options = {"temperature": temperature, "weight_decay": 0.0, "epochs": 3}
     with untouched(model):
         result = distillation([model], x, start="parent0", **options)
     assert_same_function(result.model, model, x, 1e-9)
@@ -60,7 +59,6 @@ def test_the_best_epoch_is_restored_and_a_seed_repeats_itself():
     wild = distillation(models, x, start="parent0", epochs=3, learning_rate=1e3)
     assert_same_function(wild.model, models[0], x, 1e-12)  # nothing beats the start, its statistics included
     assert distillation(models, x, epochs=30, patience=1, learning_rate=1e3).config["epochs_run"] < 30
-    assert distillation(models, x, epochs=30, budget=0.0).config["epochs_run"] <= 1
 
 
 @pytest.mark.parametrize("make", [mlp, batchnorm_cnn, NETWORKS["torchvision vit"][0]])
@@ -89,16 +87,14 @@ def test_a_student_starts_at_no_parents_initial_weights(seed):
 
 
 @each_case("name", ["mlp", "cnn", "resnet", "vit", "torchvision vit"])
-@each_case("fit", ["gradient", "ridge"])
-def test_features_of_parent_0_stay_bit_for_bit(name, fit):
+def test_features_of_parent_0_stay_bit_for_bit(name):
     make, shape = NETWORKS[name]
     first, x = make(), normal(20, *shape)
     second = copy.deepcopy(first)
     for parameter in second.parameters():
         parameter.data += 0.2 * normal(*parameter.shape, seed=3)
     with untouched(first, second):
-        options = {"ridge": "0.01x"} if fit == "ridge" else {"epochs": 3, "learning_rate": 1e-2}
-        result = linear_probe([first, second], x, fit=fit, **options)
+        result = linear_probe([first, second], x, epochs=3, learning_rate=1e-2)
     head, changed = result.config["head"], []
     for key, tensor in tensors(result.model).items():
         if not torch.equal(tensor, tensors(first)[key]):
@@ -107,29 +103,15 @@ def test_features_of_parent_0_stay_bit_for_bit(name, fit):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("goals", ["logits", "probabilities"])
-def test_the_closed_form_is_least_squares_and_gradients_tend_to_it(goals):
+def test_the_head_tends_to_least_squares():
     models, x = [mlp(), mlp(seed=2)], normal(30, 6).repeat(10, 1)  # what is held out is also trained on
-    result = linear_probe(models, x, goals=goals, fit="ridge")
+    long = linear_probe(models, x, epochs=400, patience=None, learning_rate=2e-2, weight_decay=0.0, batch_size=270)
     with torch.no_grad():
         h = torch.cat([models[0][:4](x), torch.ones(300, 1)], 1)
-        wanted = sum(m(x) if goals == "logits" else m(x).softmax(1) for m in models) / 2
+        wanted = sum(model(x) for model in models) / 2
         expected = h @ torch.linalg.lstsq(h, wanted).solution
-        assert_close(result.model(x), expected, 1e-8)
-    long = linear_probe(
-        models, x, goals=goals, epochs=400, patience=None, learning_rate=2e-2, weight_decay=0.0, batch_size=270
-    )
-    with torch.no_grad():
-        gap, least = ((m(x) - wanted).square().mean() for m in (long.model, result.model))
+        gap, least = ((made - wanted).square().mean() for made in (long.model(x), expected))
     assert least <= gap < least + 0.05 * wanted.var()
-
-
-def test_fewer_samples_than_features_and_a_ridge_towards_the_head():
-    models, x = [mlp((6, 50, 4)), mlp((6, 50, 4), seed=2)], normal(12, 6)
-    exact = linear_probe(models, x, fit="ridge")
-    assert_close(exact.model(x), (models[0](x) + models[1](x)).detach() / 2, 1e-8)
-    kept = linear_probe(models, x, fit="ridge", ridge="1e9x").model
-    assert_close(kept[2].weight, models[0][2].weight, 1e-6)  # the bias is not penalised
 
 
 def test_refusals_progress_cancelling_and_saving(tmp_path):
@@ -139,11 +121,7 @@ def test_refusals_progress_cancelling_and_saving(tmp_path):
         (distillation, {"start": "parent0", "target": mlp()}, "start='parent0' needs parent 0's architecture"),
         (distillation, {"target": mlp((6, 8, 5))}, r"the parents' outputs have shape \(4,\) .* student's \(5,\)"),
     ]
-    cases += [
-        (linear_probe, {"fit": "ridge", "epochs": 3}, "epochs does nothing with fit='ridge'. Leave it out"),
-        (linear_probe, {"ridge": 0.1}, "ridge does nothing with fit='gradient'. .* or use fit='ridge'"),
-        (linear_probe, {"target": mlp()}, "LP has no setting 'target'"),
-    ]
+    cases += [(linear_probe, {"target": mlp()}, "LP has no setting 'target'")]
     for method, options, message in cases:
         with untouched(*models), pytest.raises(ValueError, match=message):
             method(models, x, **options)

@@ -150,7 +150,6 @@ def test_seconds_grow_with_the_work(steady, tmp_path):
         assert taken(*pair(**more)) > base
     for chosen, options in (({"importance": "conductance"}, {"steps": 21}), ({"method": "KD"}, {"epochs": 900})):
         assert taken(*pair(**chosen, options=options)) > taken(*pair(**chosen)) > base
-    assert taken(*pair("KD", options={"epochs": 10**6, "budget": 0.1})) < base + 0.2
     assert trained(split="full", twins=True) < trained(split="full")  # only one of them is trained
     config, training = pair()
     for file in training.files():

@@ -68,7 +68,7 @@ MATCHES_VALUES = {
     "RegMean": {},
     "SLERP": {},
     "Ensemble-Logits": {},
-    "LP": {"fit": "ridge"},
+    "LP": {"epochs": 1},
 }
 ANCESTOR = ("Task-Arithmetic", "TIES", "DARE")
 #: What needs an axis of neurons, or a head that is a layer.
@@ -119,19 +119,12 @@ def test_values_of_any_shape_are_matched(name, method):
 
 @each_case("name", NETWORKS)
 def test_the_mean_of_outputs_is_torchs(name):
-    """Two networks that differ: the ensemble, LP's and KD's goals are the plain mean of outputs."""
+    """Of two networks that differ."""
     model, x, _ = case(name)
     other = initialised(NETWORKS[name][0](), 2)
     with torch.no_grad():
         mean = (model(x) + other(x)) / 2
         assert_close(METHODS["Ensemble-Logits"]([model, other], x, device="cpu").model(x), mean, 1e-6)
-        if (name, "LP") in CANNOT:
-            return
-        fused = METHODS["LP"]([model, other], x, fit="ridge", device="cpu").model
-        features = model[:-1](x)
-        ones = torch.cat([features, torch.ones_like(features[..., :1])], -1).flatten(0, -2)
-        solution = torch.linalg.lstsq(ones, mean.flatten(0, -2), driver="gelsd").solution  # a neuron may be silent
-        assert_close(fused(x).flatten(0, -2), ones @ solution, 1e-6)
 
 
 @pytest.mark.slow
@@ -164,9 +157,6 @@ def test_scores_for_true_classes_refuse_other_outputs(name, score):
 def test_options_that_read_classes_refuse_other_outputs(name):
     model, x, y = case(name)
     parents = [model, copy.deepcopy(model)]
-    if (name, "LP") not in CANNOT:
-        with pytest.raises(ValueError, match="goals='probabilities' needs class scores.*Use goals='logits'"):
-            METHODS["LP"].plan(parents, x, goals="probabilities", device="cpu")
     for combine, shares in (("softmax", None), ("shares", torch.ones(2, 3))):
         with pytest.raises(ValueError, match="a mean of probabilities needs class scores"):
             ensemble(parents, combine, shares)(x)

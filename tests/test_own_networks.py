@@ -154,13 +154,10 @@ def test_a_record_gets_the_users_module_not_its_own(stranger, mynet, tmp_path):
         "analyse run",
         "landscape --record run --plan",
         "finetune --record run --epochs 1",
-        "fuse --recipe merge.json --out out.safetensors",
         "compare net-0.safetensors net-1.safetensors --methods average --fusion-from iid --samples 20",
     ],
 )
 def test_commands_import_what_was_typed_and_nothing_else(stranger, mynet, words, capsys):
-    recipe = {"models": list(stranger.models), "arch": "mynet:small", "method": "Average", "fusion_from": "iid"}
-    Path("merge.json").write_text(json.dumps(recipe))
     assert main(words.split()) != 0
     said = capsys.readouterr()
     assert "name it: --arch mynet:small" in " ".join((said.err + said.out).split()) and not Path("ran").exists()

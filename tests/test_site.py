@@ -5,12 +5,10 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
-from pathlib import Path, PurePosixPath
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
 
-from retrofit_core.cli import documentation, main
 from retrofit_core.methods import METHODS
 from tests.marks import ROOT, each_case, skip_without
 
@@ -110,30 +108,3 @@ def _exists(page: Path, address: str) -> bool:
     if re.match(r"data:|#|\.$", address) or page.name == "404.html":
         return True
     return (page.parent / address.partition("#")[0].partition("?")[0]).exists()
-
-
-@pytest.fixture
-def installed(tmp_path, monkeypatch):
-    """No repository, but an installation; what it holds can be added to."""
-    monkeypatch.setattr(documentation, "__file__", str(tmp_path / "site-packages" / "retrofit_core" / "cli" / "x.py"))
-    monkeypatch.chdir(tmp_path)
-    held = []
-    monkeypatch.setattr(documentation, "distribution", lambda name: SimpleNamespace(files=held))
-    return held
-
-
-def test_an_installation_has_the_pages_as_text(installed, tmp_path, capsys):
-    class Held(PurePosixPath):
-        def locate(self):
-            return tmp_path / self.name
-
-    for name in ("own_networks", "start"):
-        (tmp_path / f"{name}.md").write_text(f"# About {name}\n\n`retrofit {name}`\n")
-        installed.append(Held(f"../../../{documentation.INSTALLED}/{name}.md"))
-    (tmp_path / "README.md").write_text("# Another")
-    installed.append(Held("README.md"))
-    assert main(["docs"]) == 0
-    listed = capsys.readouterr().out
-    assert "own_networks  About own_networks" in listed and "README" not in listed
-    assert main(["docs", "Start"]) == 0 and capsys.readouterr().out == "# About start\n\n`retrofit start`\n\n"
-    assert main(["docs", "own_network"]) == 2 and "Did you mean 'own_networks'" in capsys.readouterr().err

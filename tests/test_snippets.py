@@ -46,10 +46,9 @@ CONFIG = RunConfig(
         ),
     ],
 )
-@each_case("text", [snippets.python, snippets.notebook_cell])
-def test_python_builds_the_same_config(config, text):
+def test_python_builds_the_same_config(config):
     """Every assignment in the text, evaluated, is the configuration itself."""
-    tree = ast.parse(text(config, TRAINING))
+    tree = ast.parse(snippets.python(config, TRAINING))
     names = {"RunConfig": RunConfig, "TrainConfig": TrainConfig}
     built = [
         eval(ast.unparse(node.value), names)
@@ -57,13 +56,13 @@ def test_python_builds_the_same_config(config, text):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("config", "training")
     ]
     assert built == [TRAINING, config]
-    assert "TrainConfig" not in text(config)
+    assert "TrainConfig" not in snippets.python(config)
 
 
 @pytest.mark.slow
-def test_command_script_and_cell_give_the_same_key_and_numbers(tmp_path, monkeypatch, capsys):
+def test_command_and_script_give_the_same_key_and_numbers(tmp_path, monkeypatch, capsys):
     """Each in an empty folder; the numbers to compare with come from the library called directly."""
-    for name in ("direct", "command", "script", "cell"):
+    for name in ("direct", "command", "script"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "direct")
     train_parents(TRAINING, TRAINING.folder)
@@ -83,11 +82,6 @@ def test_command_script_and_cell_give_the_same_key_and_numbers(tmp_path, monkeyp
         for ours, theirs in zip(record.levels, result.levels, strict=True):
             assert ours.grouping_error == pytest.approx(theirs.grouping_error, rel=1e-9)
             assert ours.labels.tolist() == theirs.labels.tolist()
-    monkeypatch.chdir(tmp_path / "cell")
-    *lines, last = snippets.notebook_cell(CONFIG, TRAINING).splitlines()
-    names: dict[str, Any] = {}
-    exec("\n".join(lines), names)  # noqa: S102
-    assert eval(last, names)["accuracy"].to_dict() == expected  # noqa: S307
 
 
 @each_case("field", [field.name for field in dataclasses.fields(RunConfig)])
@@ -145,14 +139,13 @@ def test_lines_of_a_comparison_make_exactly_its_runs(changes, lines):
 
 def test_python_of_a_comparison_builds_the_same_configs():
     configs = [PAIR, dataclasses.replace(PAIR, method="HF-Linear"), dataclasses.replace(PAIR, data="other")]
-    for text in (snippets.comparison_python, snippets.comparison_cell):
-        tree = ast.parse(text([(config, TRAINING) for config in configs]))
-        built = [
-            eval(ast.unparse(node.value), {"RunConfig": RunConfig})
-            for node in tree.body
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "configs"
-        ]
-        assert built == [configs[:2], configs[2:]]
+    tree = ast.parse(snippets.comparison_python([(config, TRAINING) for config in configs]))
+    built = [
+        eval(ast.unparse(node.value), {"RunConfig": RunConfig})
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "configs"
+    ]
+    assert built == [configs[:2], configs[2:]]
 
 
 # --- how the words of `fuse`, `compare` and `methods` become a config, and what is printed of options -----------------

@@ -12,14 +12,12 @@ from torch import Tensor, nn
 from ..fusion.alignment import AlignedGroup, Alignment
 from ..fusion.eligibility import check_inputs
 from ..fusion.grouping import Grouping
-from ..fusion.importance import Scores, importance_name
-from ..fusion.importance.parents import check_parents_data
+from ..fusion.importance import Neurons, Scores, importance_name
+from ..fusion.importance.scoring import check_parents_data
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
 from ..networks.code import check_same_code, parent_names
 from ..networks.levels import code_of
-from ..networks.levels.folds import folded
-from ..networks.levels.tracing import trace
 from ..networks.norm_statistics import has_statistics, reset_statistics
 from ..networks.outputs import say_what_is_left
 from ..networks.symmetry import (
@@ -38,7 +36,7 @@ from ..system.monitor import Monitor
 from ..system.refusals import Refusal
 from ..system.settings import setting
 from .repair import mapped_goals, rescale
-from .scores import group_scores, levels_of_groups
+from .scores import group_scores, neurons_of_groups
 
 #: For one parent, group -> T and U, (n_k, d) each: fused neurons are the mean of T' over the parents, U passes their values on.
 Pairs = dict[str, tuple[Tensor, Tensor]]
@@ -68,7 +66,7 @@ class AlignmentPlan(Plan):
     """Parents whose neurons can be aligned, and the fused network that is made of them."""
 
     parents: list[nn.Module] = field(kw_only=True)
-    """On the device, with BatchNorm folded if requested"""
+    """On the device"""
     fused: nn.Module = field(kw_only=True)
     """The future fused network: a copy of the target or of parent 0"""
     groups: list[list[Group]] = field(kw_only=True)
@@ -76,8 +74,8 @@ class AlignmentPlan(Plan):
     targets: list[Group] = field(kw_only=True)
     """The fused network's groups"""
     leaves: Sequence[str] = field(kw_only=True)
-    folded: bool = field(kw_only=True)
-    """Whether the parents' BatchNorms are folded, so that they are identities"""
+    neurons: Sequence[Neurons] = field(kw_only=True)
+    """Where each parent's neurons are scored"""
     scored: Sequence[Scores] = field(default=(), kw_only=True)
     """The importance of each parent's neurons, group by group, float64; each sums to 1 if normalised"""
 
@@ -114,8 +112,8 @@ class AlignmentPlan(Plan):
         for index, (x, y) in enumerate(task.parents_data()):
             self.monitor.emit("phase", name="importance", parent=index, parents=len(self.parents))
             x, y = x.to(task.device, task.dtype), y.to(task.device) if y is not None else None
-            network = self.parents[index], self.groups[index]
-            scored.append(group_scores(*network, x, y, task.importance, monitor=self.monitor, leaves=self.leaves))
+            neurons, groups = self.neurons[index], self.groups[index]
+            scored.append(group_scores(neurons, groups, x, y, task.importance, monitor=self.monitor))
         return replace(self, scored=scored)
 
     def scores(self, index: int) -> list[Tensor]:
@@ -196,7 +194,7 @@ class AlignmentPlan(Plan):
         """
         repaired, shares = None, shares or self.equal
         passing = {"monitor": self.monitor, "leaves": self.leaves}
-        if has_statistics(self.fused) and not self.folded:
+        if has_statistics(self.fused):
             if reset_norms:
                 repaired = reset_statistics(self.fused, self.inputs, keep_function=False, **passing)
         elif value.repair:
@@ -250,12 +248,11 @@ def averaging_maps(reports: Sequence[LevelReport]) -> list[Pairs]:
 
 
 @torch.no_grad()
-def plan_alignment(task: Task, value: Averager, *, fold_norms: bool = False) -> AlignmentPlan:
+def plan_alignment(task: Task, value: Averager) -> AlignmentPlan:
     """Find the neuron groups of parents and fused network; refuse what cannot be aligned.
 
     Args:
         value: the method.
-        fold_norms: fold each BatchNorm into the layer before it.
     Raises:
         ValueError: unsuitable data, networks that differ in more than widths, an operation without a rule, or neurons that
             cannot be scored.
@@ -268,7 +265,6 @@ def plan_alignment(task: Task, value: Averager, *, fold_norms: bool = False) -> 
     fused = copy.deepcopy(task.target if task.target is not None else task.parents[0]).to(device)
     parents = [on_device(parent, device) for parent in task.parents]
     example = task.inputs[:2].to(device, task.dtype)
-    parents = [without_norms(parent, example, leaves) for parent in parents] if fold_norms else parents
     monitor.check()
     monitor.emit("phase", name="groups")
     groups, targets = groups_of(parents, fused, lambda network: _watchable(network, example[:1], leaves))
@@ -276,10 +272,10 @@ def plan_alignment(task: Task, value: Averager, *, fold_norms: bool = False) -> 
         matching(of_network, targets, f"parent {k}")
         _check_tied(of_network, targets, f"parent {k}")
         check_rest(tensors(parent), tensors(fused), of_network, targets, f"parent {k}")
-    for parent, of_network in zip(parents, groups, strict=True) if not task.importance.widths_only else ():
-        levels = levels_of_groups(parent, of_network, example, task.importance, leaves)
-        if levels is not None:
-            task.importance.check(levels)
+    neurons = [
+        neurons_of_groups(parent, of_network, example, task.importance, leaves)
+        for parent, of_network in zip(parents, groups, strict=True)
+    ]
     check_parents_data(task)
     say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
     # One pass through the parents; transport and matching do not count.
@@ -292,7 +288,14 @@ def plan_alignment(task: Task, value: Averager, *, fold_norms: bool = False) -> 
                 "some at a time, or Average."
             )
     return AlignmentPlan(
-        task, cost, parents=parents, fused=fused, groups=groups, targets=targets, leaves=leaves, folded=fold_norms
+        task,
+        cost,
+        parents=parents,
+        fused=fused,
+        groups=groups,
+        targets=targets,
+        leaves=leaves,
+        neurons=neurons,
     )
 
 
@@ -307,16 +310,6 @@ def _check_tied(groups: Sequence[Group], targets: Sequence[Group], name: str) ->
                 f"paired but not merged; {name} has {group.width} of them and the fused network {target.width}. Take "
                 "networks of equal widths, or give each layer its own weights."
             )
-
-
-@torch.no_grad()
-def without_norms(model: nn.Module, example: Tensor, leaves: Sequence[str] = ()) -> nn.Module:
-    """A copy with the same function, in which each BatchNorm after a layer is folded into it and then the identity."""
-    twin = copy.deepcopy(model)
-    for folds in folded(trace(twin, leaves, example))[1].values():
-        for fold in folds:
-            fold.put_back()
-    return twin
 
 
 def check_widths(plan: AlignmentPlan, fit: Callable[[list[int], int], bool], refusal: str) -> None:

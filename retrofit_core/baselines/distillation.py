@@ -51,11 +51,6 @@ class Distillation(Descent, Algorithm):
     title: ClassVar[str] = "KD"
 
     loss: Literal["kl", "mse"] = setting("kl", "kl, or mse (of logits; no temperature)")
-    teachers: Literal["softmax", "logits"] = setting(
-        "softmax",
-        "softmax (mean of the parents' softmax at the temperature, for kl), or logits (softmax of mean logits)",
-        title="Output of the teachers",
-    )
     # Logits divided by less, or by much more, leave the range of float32.
     temperature: float = setting(
         2.0, "divisor of the logits; a higher one gives small probabilities more weight", Range(0.001, 10_000)
@@ -67,12 +62,6 @@ class Distillation(Descent, Algorithm):
     )
     patience: int | None = setting(
         None, "epochs without improvement before training stops; none: never stop early", COUNT
-    )
-    budget: float | None = setting(
-        None,
-        "seconds after which no new epoch begins; none: no limit. A limit makes results depend on the machine",
-        Range(0),
-        title="Time limit (seconds)",
     )
 
     def plan(self, task: Task) -> Plan:
@@ -117,14 +106,11 @@ class Distillation(Descent, Algorithm):
         student = (fresh(model, task.seed) if self.start == "random" else copy.deepcopy(model)).to(device)
         inputs = task.inputs.to(device, next(student.parameters()).dtype)
         logits = logits_of(task.parents, inputs, device, monitor)  # (n, B, classes)
-        goals = logits.mean(0) if self.loss == "mse" else self._probabilities(logits)
+        goals = logits.mean(0) if self.loss == "mse" else (logits / self.temperature).softmax(2).mean(0)
         distance = F.mse_loss if self.loss == "mse" else partial(kl, temperature=self.temperature)
         monitor.emit("phase", name="distillation")
-        curve = fit_to_goals(
-            student, inputs, goals, distance, self, budget=self.budget, seed=task.seed, monitor=monitor
-        )
+        curve = fit_to_goals(student, inputs, goals, distance, self, seed=task.seed, monitor=monitor)
         facts = {
-            "teachers": self.teachers if self.loss == "kl" else "logits",
             "temperature": self.temperature if self.loss == "kl" else None,
             "optimiser": "AdamW",
             "epochs_run": len(curve) - 1,
@@ -138,12 +124,6 @@ class Distillation(Descent, Algorithm):
             "curve": curve,
         }
         return self.result(student, task, **facts)
-
-    def _probabilities(self, logits: Tensor) -> Tensor:
-        """(B, classes) the teachers' mean probabilities, from logits (n, B, classes)."""
-        if self.teachers == "logits":
-            return (logits.mean(0) / self.temperature).softmax(1)
-        return (logits / self.temperature).softmax(2).mean(0)
 
 
 @torch.no_grad()
@@ -188,7 +168,6 @@ def fit_to_goals(
     settings: Descent,
     *,
     seed: int,
-    budget: float | None = None,
     monitor: Monitor,
 ) -> list[dict[str, Any]]:
     """Train a module in place by `descend`, in training mode, to output the goals.
@@ -216,7 +195,6 @@ def fit_to_goals(
             measure,
             settings,
             generator=torch.Generator().manual_seed(seed),
-            budget=budget,
             training_mode=True,
             # BatchNorm cannot normalise a single sample.
             smallest_batch=2 if any(isinstance(part, BatchNorm) for part in module.modules()) else 1,

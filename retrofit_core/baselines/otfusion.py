@@ -77,8 +77,7 @@ class OTFusion(Averager):
     The anchor is the first parent with the fused widths: parent 0 unless there is a target. If no parent has them, the
     anchor's neurons are weighted k-means centres of all parents' neurons. Groups and their consistent use (biases,
     flattened convolutions, BatchNorm, one map per residual stream, separate heads) come from `neuron_groups`. Scores are
-    the marginals; the seed is for the anchor's k-means. If BatchNorms are folded, REPAIR corrects only the deviation of
-    layers without a bias.
+    the marginals; the seed is for the anchor's k-means.
 
     Differences from the authors' code: a residual stream has one map, found where it begins (weights) or at all its sums
     (activations), where theirs averages two; outgoing weights are divided by the source's marginal, which is the same
@@ -116,17 +115,11 @@ class OTFusion(Averager):
     match_classes: bool = setting(
         False, "transport the classes too, as in the authors' code", title="Match the classes too"
     )
-    fold_norms: bool = setting(
-        False,
-        "fold every BatchNorm into the layer before it, so that effective weights are compared and averaged; in the "
-        "fused network it then does nothing. If false, its parameters and statistics are carried along",
-        title="Fold BatchNorm first",
-    )
 
     def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and refuse what cannot be fused; see `Algorithm`."""
         require("ot", "baselines")
-        plan = plan_alignment(task, self, fold_norms=self.fold_norms)
+        plan = plan_alignment(task, self)
         check_enough(plan)
         return plan
 

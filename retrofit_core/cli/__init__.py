@@ -1,7 +1,7 @@
 """The command line.
 
 Commands: data | train | finetune | methods | fuse | analyse | compare | sweep | landscape | reproduce | report | evaluate |
-levels | app | export | learn | docs.
+levels | app | export | learn.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,6 @@ from . import experiments  # noqa: F401  # isort: skip
 from . import commands  # noqa: F401  # isort: skip
 from . import exporting  # noqa: F401  # isort: skip
 from . import learn  # noqa: F401  # isort: skip
-from . import documentation  # noqa: F401  # isort: skip
 from .application import app
 
 __all__ = ["main"]

@@ -118,7 +118,7 @@ def command(name: str, *options: inspect.Parameter, kind: type[Explained] = Expl
         @wraps(function)
         def guarded(context: typer.Context, **_: Any) -> None:
             try:
-                # Only code that was typed is run: recipes, records and checkpoints name others'.
+                # Only code that was typed is run: records and checkpoints name others'.
                 with _notices_printed(), user_code.closed(_typed(context)):
                     beside = {"context": context} if "context" in hints else {}
                     function(asked=value_of(context, value), **beside)

@@ -28,7 +28,7 @@ def report_command(asked: ReportRequest) -> None:
     If neither --folder nor --results contains results, the command uses those in the project's folder. To report on
     checkpoints that you gave to `reproduce`, repeat those options here, or use a bundle written with them.
 
-    Example: `retrofit report vgg11-noniid --format latex --out tables.tex`
+    Example: `retrofit report vgg11-noniid --format csv --out tables.csv`
 
     To keep results with your code: `retrofit report vgg11-noniid --bundle results`
     """

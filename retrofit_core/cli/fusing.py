@@ -13,13 +13,11 @@ from ..catalogue import CATALOGUE
 from ..runs.config import RunConfig
 from ..system.registry import known_name
 from ..system.settings import setting
-from ..system.texts import flag
 from .application import command
-from .checks import check_alone, check_checkpoints, check_folder, check_output, check_replaced, read_by
+from .checks import check_alone, check_checkpoints, check_output, check_replaced, read_by
 from .fields import Json, Logits, Overwrite, argument, config_of, options_of
 from .method_options import OfMethods
 from .progress import advised, progress
-from .recipes import RECIPE, write_recipe
 from .terminal import (
     arch_words,
     networks_table,
@@ -97,19 +95,14 @@ class FuseRequest(Json, Overwrite, Logits):
     out: Path | None = setting(None, "File for the fused checkpoint (.safetensors).")
     record: Path | None = setting(None, "Also write a run record to this folder, for the workbench.")
     resume: Path | None = setting(None, "Resume the run in this record folder, with its settings.")
-    write_recipe: Path | None = setting(
-        None, "Write the options of this command to a merge file, with which --recipe repeats it."
-    )
 
 
-@command("fuse", RECIPE, *options_of(RunConfig), kind=OfMethods)
+@command("fuse", *options_of(RunConfig), kind=OfMethods)
 def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     """Fuse parents into one network.
 
     Example: `retrofit fuse a.safetensors b.safetensors --data cifar10 --splits splits.json --method kf-linear
     --importance conductance --samples 400 --out fused.safetensors`
-
-    The same from a file: `retrofit fuse --recipe merge.json`
     """
     if asked.resume is not None:
         check_alone(context, "--resume continues with the settings in the record", beside=BESIDE_RESUME)
@@ -119,10 +112,8 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
         known_name(CATALOGUE, context.params["method"], "method")
     folder = asked.record or asked.resume
     check_output(asked.out, folder)
-    read = [*read_by(context.params), *filter(None, [asked.resume, context.params["recipe"]])]
-    for option in ("out", "write_recipe"):
-        check_replaced(flag(option), [getattr(asked, option)], overwrite=asked.overwrite, read=read)
-    check_folder(asked.write_recipe and asked.write_recipe.absolute().parent, "--write-recipe")
+    read = [*read_by(context.params), *filter(None, [asked.resume])]
+    check_replaced("--out", [asked.out], overwrite=asked.overwrite, read=read)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..networks.checkpoints import save_model
     from ..runs import checkpoint_metadata, execute, read_config
@@ -135,8 +126,6 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
         result, metrics = execute(config, folder, monitor)
     if asked.out is not None:
         save_model(result.model, asked.out, **checkpoint_metadata(config, read_images(config, "train")))
-    if asked.write_recipe is not None:
-        write_recipe(asked.write_recipe, context)
     networks = metrics.get("networks", {})
     if asked.json:
         return print_json(

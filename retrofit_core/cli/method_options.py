@@ -1,12 +1,11 @@
 """Options of `retrofit fuse` and `retrofit compare` made from the settings of methods, groupings and scores."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
 import typer
 
-from ..system.settings import Setting
 from ..system.texts import flag, read_value
 from .application import Explained
 
@@ -49,15 +48,10 @@ def _settings_in(args: Iterable[str], own: set[str]) -> tuple[dict[str, Any], li
     return given, others
 
 
-def all_settings() -> Mapping[str, Setting]:
-    """The settings of all methods by name. Imports torch, which takes seconds."""
-    from .. import methods
-
-    return methods.all_settings()
-
-
 def _setting_of(option: str, own: set[str]) -> tuple[str, bool | None]:
     """The name of a setting, and its value if the option alone says it."""
+    from ..methods import all_settings  # imports torch, which takes seconds
+
     options: dict[str, tuple[str, bool | None]] = {}
     for name, entry in all_settings().items():
         switch = entry.kinds == (bool,)

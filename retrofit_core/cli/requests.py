@@ -57,7 +57,7 @@ class ReportRequest(Overwrite, TablesRequest):
     scale: str | None = setting(
         None, "One or more, separated by commas. {scales}. Default: all scales that have results."
     )
-    format: str = setting("markdown", "markdown, latex or csv.")
+    format: str = setting("markdown", "markdown or csv.")
     out: Path | None = setting(None, "Write the report to this file.")
     only_measured: bool = setting(False, "Omit everything without a result.")
     bundle: Path | None = setting(

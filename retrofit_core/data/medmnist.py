@@ -3,7 +3,6 @@
 `bloodmnist.npz` has 28 x 28 pixels, `bloodmnist_64.npz` (128, 224) more. The medmnist package is not needed.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,29 +18,26 @@ from .splitfiles import SplitFiles
 
 
 def find(folder: Path, split: str) -> SplitFiles | None:
-    """The .npz files of one MedMNIST set in a folder; the requested size selects one.
+    """The .npz file of a MedMNIST set in a folder.
 
     Raises:
-        ValueError: several sets in the folder.
+        ValueError: several in the folder.
     """
     files = sorted(path for path in folder.glob("*mnist*.npz") if path.is_file() and not is_hidden(path.name))
-    sets = sorted({_name(path) for path in files})
-    if len(sets) > 1:
-        raise ValueError(f"{folder} holds the MedMNIST sets {', '.join(sets)}: put each into a folder of its own.")
-    return SplitFiles(partial(read, files, split), names=tuple(sets), files=tuple(files)) if files else None
+    if len(files) > 1:
+        names = ", ".join(path.name for path in files)
+        raise ValueError(f"{folder} holds several MedMNIST files ({names}): put each into a folder of its own.")
+    return SplitFiles(partial(read, files[0], split), names=(_name(files[0]),), files=tuple(files)) if files else None
 
 
-def read(files: Sequence[Path], split: str, channels: int = 3, fit: Fit | None = None) -> Content:
+def read(path: Path, split: str, channels: int = 3, fit: Fit | None = None) -> Content:
     """Reader, labels (N,) int64 and shape (C, H, W).
 
     Args:
         channels: 1 or 3; grey images are repeated for three channels, colour images are never made grey.
-        fit: selects the file with this size if there are several.
     Raises:
-        ValueError: not an archive, missing arrays, arrays of objects or of wrong types and shapes, several labels per
-            image, or several sizes to choose from.
+        ValueError: not an archive, missing arrays, arrays of objects or of wrong types and shapes, or several labels per image.
     """
-    path = _choose(files, fit)
     images, labels = _arrays(path, f"{split}_images", f"{split}_labels")
     shape, dtype = images.shape, images.dtype
     if dtype != np.uint8 or len(shape) not in (3, 4) or (len(shape) == 4 and shape[3] not in (1, 3)) or 0 in shape[1:]:
@@ -79,18 +75,6 @@ def _arrays(path: Path, *names: str) -> list[np.ndarray]:
 
 
 def _name(path: Path) -> str:
+    """`bloodmnist` of `bloodmnist_64.npz`."""
     name, _, size = path.stem.rpartition("_")
     return name if name and size.isdigit() else path.stem
-
-
-def _choose(files: Sequence[Path], fit: Fit | None) -> Path:
-    """The only file, or the one of the given size; a name without a number means 28 pixels."""
-    if len(files) == 1:
-        return files[0]
-    sizes = {int(path.stem.rpartition("_")[2]) if path.stem != _name(path) else 28: path for path in files}
-    if fit is None or fit.crop not in sizes:
-        raise ValueError(
-            f"{files[0].parent} holds several sizes of {_name(files[0])}: choose one with --size "
-            f"({', '.join(map(str, sorted(sizes)))})."
-        )
-    return sizes[fit.crop]

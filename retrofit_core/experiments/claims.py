@@ -2,10 +2,9 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -39,8 +38,6 @@ BEST_PARENT = "best parent"
 LEAST_RANKED = 3
 #: Minimum methods for a bootstrap of it.
 LEAST_RESAMPLED = 8
-#: Standard errors of a 95 % interval.
-NORMAL = 1.96
 
 #: Set of parents, and seed of their fusion.
 Run = tuple[int, int]
@@ -60,31 +57,21 @@ class Gap:
     @property
     def seeds(self) -> tuple[float, ...]:
         """Points for each seed of all parents."""
-        return tuple(_points(*pair) for pair in self.pairs.values())
-
-    @property
-    def paired(self) -> bool:
-        """Whether the interval compares the networks image by image."""
-        return all(
-            a.correct and b.correct and a.metrics["samples"] == b.metrics["samples"] for a, b in self.pairs.values()
-        )
+        return tuple(one.metrics["accuracy"] - other.metrics["accuracy"] for one, other in self.pairs.values())
 
     @cached_property
     def points(self) -> float:
         """Mean over common sets of parents, each averaged over common seeds."""
-        return 100 * float(self._ahead().mean()) if self.paired else float(np.mean(self._by_parents(_points)))
+        return 100 * float(self._ahead().mean())
 
     @cached_property
     def interval(self) -> tuple[float, float]:
         """95 %, over test images and sets of parents, or fusion seeds if there is one set: see `mean_and_interval`. Two sets do
         not say how far sets differ (Student's t of one degree of freedom is 12.7): over test images, and wide enough for both
         sets."""
-        each = [float(points) for points in self._by_parents(_points)]
-        if self.paired:
-            low, high = mean_and_interval(self._ahead())[1]
-        else:
-            low, high = _unpaired(list(self.pairs.values()), [self.points] if self._has_two_sets else each)
-        return (min(*each, low), max(*each, high)) if self._has_two_sets else (low, high)
+        _, (low, high) = mean_and_interval(self._ahead())
+        points = [float(each) for each in _by_parents(dict(zip(self.pairs, map(np.array, self.seeds), strict=True)))]
+        return (min(*points, low), max(*points, high)) if self._has_two_sets else (low, high)
 
     @property
     def _has_two_sets(self) -> bool:
@@ -92,21 +79,9 @@ class Gap:
 
     def _ahead(self) -> np.ndarray:
         """(seeds or sets of parents, images) difference in correctness; of two sets, their mean."""
-        ahead = np.stack(self._by_parents(lambda one, other: one.knows().astype(float) - other.knows()))
+        by_run = {run: one.knows().astype(float) - other.knows() for run, (one, other) in self.pairs.items()}
+        ahead = np.stack(_by_parents(by_run))
         return ahead.mean(0, keepdims=True) if self._has_two_sets else ahead
-
-    def _by_parents(self, difference: Callable[[Result, Result], Any]) -> list[Any]:
-        """One difference per seed, or, for several sets of parents, per set: its mean over seeds, which share the parents."""
-        of_parents: dict[int, list[Any]] = {}
-        for (parents, _), pair in self.pairs.items():
-            of_parents.setdefault(parents, []).append(difference(*pair))
-        if len(of_parents) == 1:
-            return next(iter(of_parents.values()))
-        return [np.mean(values, axis=0) for values in of_parents.values()]
-
-
-def _points(one: Result, other: Result) -> float:
-    return one.metrics["accuracy"] - other.metrics["accuracy"]
 
 
 @dataclass(frozen=True)
@@ -124,6 +99,8 @@ class Claim:
     """The compared rows; left and right may be the best of several"""
     badge: str = ""
     """The scale of our rows, if not the block's"""
+    column: str = ""
+    """Of the table, in a summary of several columns"""
     decides: bool = True
     """Whether the scale is informative about accuracy, as `smoke` is not"""
 
@@ -295,6 +272,16 @@ def gap(left: str, right: str, measured: ResultsByRow) -> Gap | None:
     return Gap(pairs) if pairs else None
 
 
+def _by_parents(by_run: Mapping[Run, np.ndarray]) -> list[np.ndarray]:
+    """One array per seed, or, for several sets of parents, per set: its mean over seeds, which share the parents."""
+    of_parents: dict[int, list[np.ndarray]] = {}
+    for (parents, _), value in by_run.items():
+        of_parents.setdefault(parents, []).append(value)
+    if len(of_parents) == 1:
+        return list(by_run.values())
+    return [np.mean(values, axis=0) for values in of_parents.values()]
+
+
 def _same_runs(left: str, right: str, measured: ResultsByRow) -> dict[Run, tuple[Result, Result]]:
     """Results of both rows for each run; a deterministic row has one result, which is compared with every seed of the other."""
     sides = [(row, measured.get(row, {})) for row in (left, right)]
@@ -305,21 +292,3 @@ def _same_runs(left: str, right: str, measured: ResultsByRow) -> dict[Run, tuple
 
 def _is_random(row: str) -> bool:
     return row != BEST_PARENT and read_row(row).is_random
-
-
-def _unpaired(pairs: Sequence[tuple[Result, Result]], seeds: Sequence[float]) -> tuple[float, float]:
-    """Interval as if both were measured on different images: normal approximation of two shares, plus the spread of runs."""
-    mean = float(np.mean(seeds))
-    reach = NORMAL * math.sqrt(float(np.mean([_variance(left) + _variance(right) for left, right in pairs])))
-    if len(seeds) > 1:
-        from scipy.stats import t
-
-        error = float(np.std(seeds, ddof=1)) / math.sqrt(len(seeds))
-        reach = math.hypot(reach, float(t.ppf(0.975, len(seeds) - 1)) * error)
-    return mean - reach, mean + reach
-
-
-def _variance(result: Result) -> float:
-    """Variance of an accuracy in points, over test images."""
-    share = result.metrics["accuracy"] / 100
-    return 1e4 * share * (1 - share) / result.metrics["samples"]

@@ -1,11 +1,12 @@
-"""A report as Markdown (with aligned columns; in notebooks with collapsed parts), LaTeX (booktabs and longtable) and CSV."""
+"""A report as Markdown (with aligned columns, readable as text; in notebooks with collapsed parts) and CSV."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from ..system.tables import latex_escaped, markdown_table
+from ..system.tables import markdown_table
 from .report import Count, Report
 from .report_words import (
     APART,
@@ -26,170 +27,109 @@ from .report_words import (
     summary_rows,
     table_title,
 )
-from .reproduction import Display, ReproducedColumn, ReproducedTable, display
+from .reproduction import ReproducedColumn, ReproducedTable
 from .results import rounded
 
 
-class Markdown:
-    """Markdown with aligned columns, readable as text. Parts without content are empty strings, which are left out."""
+@dataclass(frozen=True, repr=False)
+class Display:
+    """A table or a column as Markdown: a notebook renders it with details collapsed, a terminal prints it whole."""
 
-    note = " [{}]"
-    """Reference to a note, after a number"""
+    shown: ReproducedTable | ReproducedColumn
 
-    def report(self, report: Report) -> str:
-        """All tables, between a summary (claims agreed / undecided / contradicted) and the differences from the paper."""
-        parts = [
-            self.heading(TITLE, 1),
-            self.sentences(findings(report.summary)),
-            self._summary(report.summary.counts),
-            self.sentences(details(report)),
-            self.sentences(READING),
+    def _repr_markdown_(self) -> str:
+        return _part(self.shown, notebook=True)
+
+    def __repr__(self) -> str:
+        return _part(self.shown)
+
+
+def markdown(report: Report) -> str:
+    """All tables, between a summary (claims agreed / undecided / contradicted) and the differences from the paper."""
+    apart = report.summary.substituted
+    parts = [
+        f"# {TITLE}",
+        _sentences(findings(report.summary)),
+        _summary(report.summary.counts),
+        _sentences(details(report)),
+        _sentences(READING),
+        *map(_part, report.tables),
+        *([f"## {APART}", _summary(apart)] if apart else []),
+        "## What differs from the paper",
+        _sentences(departures(report)),
+    ]
+    return _joined(parts) + "\n"
+
+
+def _summary(counts: Sequence[Count]) -> str:
+    """Measured numbers and claims of each table; empty if there are none."""
+    return _grid(SUMMARY_HEADER, summary_rows(counts)) if counts else ""
+
+
+def _part(shown: ReproducedTable | ReproducedColumn, notebook: bool = False) -> str:
+    """A table with its columns and the commands that measure what is missing; or a column.
+
+    Args:
+        notebook: whether to collapse claims and commands, and to write no headings, which would be the notebook's.
+    """
+    if isinstance(shown, ReproducedColumn):
+        return _column(shown, notebook)
+    commands = "\n".join(["```sh", *shown.commands, "```"])
+    missing = _under("What is missing is measured by:", commands, notebook) if shown.commands else ""
+    columns = (_column(column, notebook) for column in shown.columns)
+    return _joined([_heading(table_title(shown), 2, notebook), *columns, missing])
+
+
+def _column(column: ReproducedColumn, notebook: bool) -> str:
+    """A column: its scale, lines, order of methods, and the differences that the paper claims."""
+    notes, rows = footnotes(column.all_lines), []
+    for line in column.all_lines:
+        words = [*line_words(line, column)]
+        words[2] += f" [{notes[line.note]}]" if line.note else ""
+        rows.append(words)
+    claims = [claim_words(claim) for claim in column.claims if claim.ours is not None]
+    title = f"{many(len(claims), 'difference')} that the paper's numbers claim, and ours"
+    title += f" ({column.setting.substitute})" if column.setting.substitute else ""
+    claimed = _grid(CLAIM_HEADER, claims) if claims else ""
+    return _joined(
+        [
+            _heading(column_title(column), 3, notebook),
+            _grid(HEADER, rows),
+            "\n".join(f"[{number}] {note}  " for note, number in notes.items()),
+            _sentences(column_sentences(column)),
+            _under(title, claimed, notebook) if notebook and claims else claimed,
         ]
-        parts += [self.table(table) for table in report.tables]
-        if report.summary.substituted:
-            parts += [self.heading(APART, 2), self._summary(report.summary.substituted)]
-        parts += [self.heading("What differs from the paper", 2), self.sentences(departures(report))]
-        return self._joined(parts) + "\n"
-
-    def _summary(self, counts: Sequence[Count]) -> str:
-        """Measured numbers and claims of each table; empty if there are none."""
-        rows = [[self.cell(word) for word in row] for row in summary_rows(counts)]
-        return self.grid(SUMMARY_HEADER, rows) if rows else ""
-
-    def table(self, table: ReproducedTable) -> str:
-        """A table with all its columns, and the commands that measure what is missing."""
-        commands = self.commands(table.commands) if table.commands else ""
-        return self._joined([self.heading(table_title(table), 2), *map(self.column, table.columns), commands])
-
-    def column(self, column: ReproducedColumn) -> str:
-        """A column: its scale, lines, order of methods, and the differences that the paper claims."""
-        notes, rows = footnotes(column.all_lines), []
-        for line in column.all_lines:
-            words = [self.cell(word) for word in line_words(line, column)]
-            words[2] += self.note.format(notes[line.note]) if line.note else ""
-            rows.append(words)
-        claims = [[self.cell(word) for word in claim_words(claim)] for claim in column.claims if claim.ours is not None]
-        title = f"{many(len(claims), 'difference')} that the paper's numbers claim, and ours"
-        title += f" ({column.setting.substitute})" if column.setting.substitute else ""
-        return self._joined(
-            [
-                self.heading(column_title(column), 3),
-                self.grid(HEADER, rows, notes),
-                self.sentences(column_sentences(column)),
-                self.grid(CLAIM_HEADER, claims, title=title) if claims else "",
-            ]
-        )
-
-    def _joined(self, parts: Iterable[str]) -> str:
-        return "\n\n".join(part for part in parts if part)
-
-    def heading(self, text: str, level: int) -> str:
-        """Heading of the report (1), a table (2) or a column (3)."""
-        return f"{'#' * level} {text}"
-
-    def sentences(self, texts: Sequence[str]) -> str:
-        """A list."""
-        return "\n".join(f"- {text}" for text in texts)
-
-    def grid(
-        self,
-        header: Sequence[str],
-        rows: Sequence[Sequence[str]],
-        notes: Mapping[str, int] | None = None,
-        title: str = "",
-    ) -> str:
-        """A header, rows of cells, and notes; a grid with a title may be collapsed."""
-        table = markdown_table(header, rows, right=range(1, len(header) - 1))
-        return self._joined([table, "\n".join(f"[{number}] {note}  " for note, number in (notes or {}).items())])
-
-    def commands(self, lines: Sequence[str]) -> str:
-        """Commands that measure the rest."""
-        return "\n".join(["What is missing is measured by:", "", "```sh", *lines, "```"])
-
-    def cell(self, word: str) -> str:
-        """Content of a grid's cell."""
-        return word
+    )
 
 
-class Notebook(Markdown):
-    """Markdown that a notebook renders, with details collapsed, and no headings of the notebook's."""
+def _joined(parts: Iterable[str]) -> str:
+    return "\n\n".join(part for part in parts if part)
 
-    def heading(self, text: str, level: int) -> str:
-        return f"**{text}**"
 
-    def grid(
-        self,
-        header: Sequence[str],
-        rows: Sequence[Sequence[str]],
-        notes: Mapping[str, int] | None = None,
-        title: str = "",
-    ) -> str:
-        table = super().grid(header, rows, notes)
-        return self._collapsed(title, table) if title else table
+def _heading(text: str, level: int, notebook: bool) -> str:
+    return f"**{text}**" if notebook else f"{'#' * level} {text}"
 
-    def commands(self, lines: Sequence[str]) -> str:
-        said, *listing = super().commands(lines).split("\n")
-        return self._collapsed(said, "\n".join(listing))
 
-    def _collapsed(self, title: str, text: str) -> str:
+def _sentences(texts: Sequence[str]) -> str:
+    return "\n".join(f"- {text}" for text in texts)
+
+
+def _grid(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return markdown_table(header, rows, right=range(1, len(header) - 1))
+
+
+def _under(title: str, text: str, notebook: bool) -> str:
+    """A text below its title, which opens it in a notebook."""
+    if notebook:
         return f"<details markdown='1'><summary>{title}</summary>\n\n{text}\n\n</details>"
-
-
-class Latex(Markdown):
-    """A part of a document that loads booktabs and longtable."""
-
-    note = r"\textsuperscript{{{}}}"
-
-    def report(self, report: Report) -> str:
-        return r"% \usepackage[utf8]{inputenc}, \usepackage{booktabs,longtable}" + f"\n\n{super().report(report)}"
-
-    def heading(self, text: str, level: int) -> str:
-        return rf"\{'sub' * (level - 1)}section{{{latex_escaped(text)}}}"
-
-    def sentences(self, texts: Sequence[str]) -> str:
-        items = [rf"\item {latex_escaped(text)}" for text in texts]
-        return "\n".join([r"\begin{itemize}", *items, r"\end{itemize}"]) if items else ""
-
-    def grid(
-        self,
-        header: Sequence[str],
-        rows: Sequence[Sequence[str]],
-        notes: Mapping[str, int] | None = None,
-        title: str = "",
-    ) -> str:
-        # The group makes long rows fit on a page.
-        begin = r"{\footnotesize\setlength{\tabcolsep}{2pt}\begin{longtable}" + f"{{{'l' * len(header)}}}"
-        head, *lines = [" & ".join(row) + r" \\" for row in (map(latex_escaped, header), *rows)]
-        table = [begin, r"\toprule", head, r"\midrule", r"\endhead", *lines, r"\bottomrule", r"\end{longtable}}"]
-        numbered = (f"{self.note.format(number)} {latex_escaped(note)}" for note, number in (notes or {}).items())
-        return self._joined(["\n".join(table), *numbered])
-
-    def commands(self, lines: Sequence[str]) -> str:
-        return "\n".join(["What is missing is measured by:", r"\begin{verbatim}", *lines, r"\end{verbatim}"])
-
-    def cell(self, word: str) -> str:
-        is_signed = word[0] in "+-" and word[1:].replace(".", "", 1).isdigit()  # needs a mathematical sign
-        return f"${word}$" if is_signed else latex_escaped(word)
-
-
-MARKDOWN, NOTEBOOK, LATEX = Markdown(), Notebook(), Latex()
-
-
-@display.register
-def _(shown: ReproducedColumn) -> Display:
-    return Display(NOTEBOOK.column(shown), MARKDOWN.column(shown))
-
-
-@display.register
-def _(shown: ReproducedTable) -> Display:
-    return Display(NOTEBOOK.table(shown), MARKDOWN.table(shown))
+    return f"{title}\n\n{text}"
 
 
 FIELDS: tuple[str, ...] = (
     *("kind", "table", "column", "row", "metric"),
     *("paper", "paper_deviation", "paper_seeds", "ours", "ours_deviation", "ours_parents", "ours_seeds"),
     *("deviation_parents", "deviation_fusion", "deviation_images"),
-    *("difference", "within_two_sigma", "low", "high", "paired", "opponent", "within_paper_noise"),
+    *("difference", "within_two_sigma", "low", "high", "opponent", "within_paper_noise"),
     *("state", "scale", "note", "command"),
 )
 #: More digits than any test set needs.
@@ -241,7 +181,6 @@ def _lines(column: ReproducedColumn) -> Iterator[dict[str, Any]]:
             "ours": claim.ours,
             "low": low,
             "high": high,
-            "paired": claim.gap.paired if claim.gap else None,
             "opponent": claim.group,
             "within_paper_noise": claim.is_noise,
             "ours_seeds": claim.seeds or None,
@@ -251,8 +190,4 @@ def _lines(column: ReproducedColumn) -> Iterator[dict[str, Any]]:
 
 
 #: Names of formats (`retrofit report --format`).
-FORMATS: dict[str, Callable[[Report], str]] = {
-    "markdown": MARKDOWN.report,
-    "latex": LATEX.report,
-    "csv": spreadsheet,
-}
+FORMATS: dict[str, Callable[[Report], str]] = {"markdown": markdown, "csv": spreadsheet}

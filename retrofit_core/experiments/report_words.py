@@ -43,10 +43,10 @@ READING = (
     "of parents, those count that most rows have. Over all methods, it mainly separates families of methods; the paper's own "
     "methods are the harder test.",
     "Sign: of the difference between two rows, each with its best importance score unless one is named. It is "
-    "undecided if the 95 % interval contains 0, and at `smoke`. The interval covers test images (bootstrap, paired unless marked "
-    "otherwise) and, if there are several fusion seeds, also those (Student's t). With one seed it does not cover "
-    "other seeds, and with one set of parents it does not cover other parents. Two sets do not say how far sets differ: with "
-    "two, the interval covers test images, and is wide enough for both sets.",
+    "undecided if the 95 % interval contains 0, and at `smoke`. The interval covers test images (paired bootstrap) and, if "
+    "there are several fusion seeds, also those (Student's t). With one seed it does not cover other seeds, and with one set "
+    "of parents it does not cover other parents. Two sets do not say how far sets differ: with two, the interval covers test "
+    "images, and is wide enough for both sets.",
     f"Easy opponents are {', '.join(EASY)}. Informative ones are the best parent, the ensemble, LP, and one "
     "importance score against another. A difference is within the paper's noise if it is at most two of the paper's "
     "deviations.",
@@ -90,9 +90,9 @@ def claim_words(claim: Claim) -> tuple[str, ...]:
     at = f" ({claim.badge})" if claim.badge else ""
     ours = "-" if claim.ours is None else f"{claim.ours:+.2f}{at}"
     interval = "-"
-    if claim.gap is not None:
-        low, high = claim.gap.interval
-        interval = f"{low:+.2f} to {high:+.2f}{'' if claim.gap.paired else ', unpaired'}"
+    if claim.interval is not None:
+        low, high = claim.interval
+        interval = f"{low:+.2f} to {high:+.2f}"
     sides = (_side(name, row) for name, row in zip((claim.left, claim.right), claim.rows, strict=True))
     noise = ", within the paper's noise" if claim.is_noise else ""
     words = f"{claim.paper:+.1f}{deviation}", ours, interval, claim.verdict

@@ -22,9 +22,8 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import singledispatch
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -35,36 +34,19 @@ from .bundles import Bundle, merged, results_in
 from .cells import Table
 from .claims import OURS, Claim, Gap, Order, claims, gap
 from .lines import ACCURACY, Line, comparable, lines_of, measured_rows, printed_values, ranked
-from .progress import notebook_bar
 from .results import Result, all_results, machine_words
 from .rows import BEST, PARENT, scored
 from .runner import plan, run
 from .scales import BEST_FIRST, EVERY_SCALE, SAYING, scale_of
 from .setting import CellResults, Setting, settings
 from .tables import TABLES
+from .work import title
+
+if TYPE_CHECKING:
+    from .report_formats import Display
 
 #: Rows that apply to all columns of a table, if only one column has them.
 SHARED = (PARENT, "Ensemble")
-
-
-@dataclass(frozen=True, repr=False)
-class Display:
-    """Markdown that a notebook renders, and a terminal prints without collapsed parts."""
-
-    notebook: str
-    text: str
-
-    def _repr_markdown_(self) -> str:
-        return self.notebook
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-@singledispatch
-def display(shown: Any) -> Display:
-    """A column or a table for notebooks and terminals; `report_formats` says how each is written."""
-    raise TypeError(f"{type(shown).__name__} is neither a column nor a table.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -237,7 +219,7 @@ class ReproducedColumn:
             for line in self.all_lines
         )
 
-    def show(self, rows: Sequence[str] | None = None) -> Display:
+    def show(self, rows: Sequence[str] | None = None) -> "Display":
         """The table, with the scale of every number.
 
         Args:
@@ -245,7 +227,9 @@ class ReproducedColumn:
         Raises:
             ValueError: a row is unknown.
         """
-        return display(self._shown(paper_alone=not self.lines, rows=rows))
+        from .report_formats import Display  # which reads this module
+
+        return Display(self._shown(paper_alone=not self.lines, rows=rows))
 
     def _shown(self, paper_alone: bool, rows: Sequence[str] | None = None) -> "ReproducedColumn":
         """With some rows, or else with the lines that have our number or a reason, and all of the paper's if we have none."""
@@ -299,7 +283,7 @@ class ReproducedTable:
             return next((column for column in self.columns if column.lines), self.columns[0])
         return find({column.name: column for column in reversed(self.columns)}, name, f"column of {self.name}")
 
-    def show(self, columns: Collection[str] | None = None) -> Display:
+    def show(self, columns: Collection[str] | None = None) -> "Display":
         """All or some columns, with the scale of every number, and the commands that measure what is missing.
 
         If nothing is measured, it shows only the paper's numbers.
@@ -310,13 +294,11 @@ class ReproducedTable:
         wanted = {self.column(name).name for name in columns} if columns else None
         chosen = [column for column in self.columns if wanted is None or column.name in wanted]
         nothing = not any(column.lines for column in chosen)
-        return display(
+        from .report_formats import Display  # which reads this module
+
+        return Display(
             dataclasses.replace(self, columns=tuple(column._shown(paper_alone=nothing) for column in chosen))
         )
-
-    def frame(self) -> pd.DataFrame:
-        """All columns' `ReproducedColumn.frame`, concatenated."""
-        return pd.concat([column.frame() for column in self.columns], ignore_index=True)
 
     def measure(
         self,
@@ -325,7 +307,7 @@ class ReproducedTable:
         device: str = "auto",
         monitor: Monitor | None = None,
     ) -> "ReproducedTable":
-        """Train and fuse what is missing in `runs` and `results`, most valuable first, with a progress bar in a notebook.
+        """Train and fuse what is missing in `runs` and `results`, most valuable first; prints what is done.
 
         Returns the updated table. You can interrupt it at any time and call it again: finished work is kept.
 
@@ -352,10 +334,8 @@ class ReproducedTable:
         if not missing:
             return self
         deadline = None if seconds is None else time.time() + seconds
-        with notebook_bar(len(missing)) as (bar, on_result):
-            outcome = run(
-                missing, asked["runs"], monitor=monitor or bar, deadline=deadline, device=device, on_result=on_result
-            )
+        ways: dict[str, Any] = {"monitor": monitor, "deadline": deadline, "device": device}
+        outcome = run(missing, asked["runs"], **ways, on_result=lambda unit, _: print(title(unit)))
         if outcome.failed:
             unit, why = outcome.failed[0]
             raise ValueError(f"{len(outcome.failed)} of {len(missing)} units failed; the first: {unit.key()}: {why}")

@@ -39,7 +39,6 @@ from ..system.labels import check_classes, class_labels
 from ..system.monitor import Cancelled, Monitor
 from ..system.registry import known_name
 from ..system.settings import settings_of
-from ..system.tables import markdown_table
 from ..system.texts import read_options
 from ..training.evaluation import as_bits, measured, scores
 from .answers import METRIC_RESAMPLES, difference, metric_difference
@@ -140,17 +139,6 @@ class Leaderboard:
     def _repr_html_(self) -> str:
         return self.summary().to_html(index=False)
 
-    def to_latex(self) -> str:
-        """The summary as a LaTeX table (booktabs)."""
-        summary = self.summary()
-        return summary.to_latex(index=False, escape=True, column_format="l" + "r" * (summary.shape[1] - 1))
-
-    def to_markdown(self) -> str:
-        """The summary as a Markdown table."""
-        summary = self.summary()
-        rows = [[cell.replace("|", "\\|") for cell in cells] for cells in summary.itertuples(index=False)]
-        return markdown_table(list(summary.columns), rows, right=range(1, summary.shape[1]))
-
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
@@ -204,7 +192,7 @@ def compare(
     Returns:
         A row for each parent and method, best first; a method that does not apply is a row with the reason. Methods that
         average BatchNorm statistics have a second row, with new ones. Every row has the difference to the best one, with its
-        paired 95 % bootstrap interval. `print` shows the table; `to_frame`, `to_latex` and `to_markdown` give it.
+        paired 95 % bootstrap interval. `print` shows the table; `summary` and `to_frame` give it.
     Raises:
         ValueError: no networks, an unknown method or score, a keyword that no method has, scores for functions, test data
             without labels, with labels that are no classes of the networks, or that the networks do not take.

@@ -1,4 +1,4 @@
-"""A run, or a comparison of runs, as text to paste: command line, Python, notebook cell. All three give the same numbers.
+"""A run, or a comparison of runs, as text to paste: command line and Python. Both give the same numbers.
 
 They are generated from the run's own configurations, for execution in the runs folder or any empty one; they first train
 missing parents.
@@ -37,31 +37,16 @@ def command(config: RunConfig, training: TrainConfig | None = None) -> str:
 
 def python(config: RunConfig, training: TrainConfig | None = None) -> str:
     """A script that does the same and prints the levels' errors and any measured accuracies."""
-    lines = [*_run(config, training), "print(result.to_frame().to_string())"]
+    lines = [IMPORTS, TRAINING_IMPORTS, ""] if training is not None else [IMPORTS, ""]
+    lines += [] if training is None else _trained(training, _folder(config))
+    lines += [*_assignment("config", config), f'result, metrics = execute(config, "{config.key()}")']
+    lines.append("print(result.to_frame().to_string())")
     if config.evaluate:
         lines += [
             'for name, network in metrics["networks"].items():',
             "    print(f\"{name:12} {network['accuracy']:.2f} %\")",
         ]
     return "\n".join(lines) + "\n"
-
-
-def notebook_cell(config: RunConfig, training: TrainConfig | None = None) -> str:
-    """A Jupyter cell that does the same and shows the accuracies, else the levels."""
-    lines = _run(config, training)
-    if config.evaluate:
-        lines = ["import pandas as pd", *lines, 'pd.DataFrame(metrics["networks"]).T[["accuracy", "loss"]]']
-    else:
-        lines.append("result.to_frame()")
-    return "\n".join(lines)
-
-
-def _run(config: RunConfig, training: TrainConfig | None) -> list[str]:
-    """Imports, the training if known, and the run."""
-    imports = [IMPORTS, TRAINING_IMPORTS] if training is not None else [IMPORTS]
-    run = f'result, metrics = execute(config, "{config.key()}")'
-    trained = [] if training is None else _trained(training, _folder(config))
-    return [*imports, "", *trained, *_assignment("config", config), run]
 
 
 def comparison_command(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> str:
@@ -85,15 +70,6 @@ def comparison_command(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> 
 
 def comparison_python(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> str:
     """A script that does the same and prints a leaderboard per set of parents."""
-    return _comparison(runs, f"print(board.to_frame()[{SHOWN}].to_string())")
-
-
-def comparison_cell(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> str:
-    """A Jupyter cell that does the same and shows the leaderboards."""
-    return _comparison(runs, f"display(board.to_frame()[{SHOWN}])")
-
-
-def _comparison(runs: Sequence[tuple[RunConfig, TrainConfig | None]], shown: str) -> str:
     trainings = {_folder(config): training for config, training in runs if training is not None}
     lines = [COMPARISON_IMPORTS, *([TRAINING_IMPORTS] if trainings else []), ""]
     for folder, training in trainings.items():
@@ -104,7 +80,7 @@ def _comparison(runs: Sequence[tuple[RunConfig, TrainConfig | None]], shown: str
     for configs in boards.values():
         calls = [[f"    {line}" for line in _call(config)] for config in configs]
         lines += ["configs = [", *(line for call in calls for line in (*call[:-1], f"{call[-1]},")), "]"]
-        lines += ['board = compare_runs(configs, records=".")', shown]
+        lines += ['board = compare_runs(configs, records=".")', f"print(board.to_frame()[{SHOWN}].to_string())"]
     return "\n".join(lines) + "\n"
 
 

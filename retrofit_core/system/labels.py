@@ -1,5 +1,6 @@
 """Labels, converted to int64 on input because torch treats uint8 as a mask and refuses other types; and class shares."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -48,15 +49,10 @@ def as_shares(shares: object) -> Tensor:
     """
     wanted = "class_shares must be one row of class counts or shares for each parent"
     try:
-        if hasattr(shares, "__array__"):
-            rows = (
-                shares if isinstance(shares, Tensor) else torch.tensor(shares.__array__().tolist(), dtype=torch.float64)  # type: ignore[attr-defined]
-            )
-        else:
-            rows = torch.stack([torch.as_tensor(row, dtype=torch.float64) for row in shares])  # type: ignore[attr-defined]
-        if rows.is_complex():
+        tensor = shares if isinstance(shares, Tensor) else torch.as_tensor(np.asarray(shares))
+        if tensor.is_complex():
             raise ValueError("complex numbers")
-        tensor = rows.to(torch.float64)
+        tensor = tensor.to(torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{wanted}. Found {shares!r:.80}.") from error
     if tensor.ndim != 2:

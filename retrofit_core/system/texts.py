@@ -17,21 +17,10 @@ def floats(text: str) -> tuple[float, ...]:
     Raises:
         ValueError: a word that is not a number.
     """
-    return tuple(number(word, "--mean and --std") for word in text.replace(",", " ").split())
-
-
-def number(text: str, what: str) -> float:
-    """A number.
-
-    Args:
-        what: its name, for the message.
-    Raises:
-        ValueError: something else.
-    """
     try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{what}: {text!r} is not a number.") from None
+        return tuple(map(float, text.replace(",", " ").split()))
+    except ValueError as error:
+        raise ValueError(f"--mean and --std: {text!r} are not numbers ({error}).") from None
 
 
 def size_in_bytes(text: str) -> int:

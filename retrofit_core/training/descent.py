@@ -5,7 +5,6 @@ augments images and follows a schedule.
 """
 
 import copy
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -147,7 +146,6 @@ def descend(
     settings: Descent,
     *,
     generator: torch.Generator,
-    budget: float | None = None,
     training_mode: bool = False,
     smallest_batch: int = 1,
     monitor: Monitor | None = None,
@@ -162,7 +160,6 @@ def descend(
         measure: the same as a float, without gradients, for any number of samples.
         settings: at least one sample is held out, and at least one is fitted.
         generator: chooses the held-out samples, and the order of the others in every epoch.
-        budget: seconds after which no epoch begins; None: no limit. Results then depend on the machine.
         training_mode: take steps in training mode and measure in evaluation mode, which the module is left in;
             otherwise its mode does not change.
         smallest_batch: merge a smaller last batch into the one before it.
@@ -172,7 +169,7 @@ def descend(
     Raises:
         Cancelled: on the monitor's request, between two steps.
     """
-    begin, monitor, device = time.perf_counter(), monitor or Monitor(), devices.of(module)
+    monitor, device = monitor or Monitor(), devices.of(module)
     order = torch.randperm(samples, generator=generator).to(device)
     count = min(samples - 1, max(1, round(settings.validation * samples)))
     held_out, fitted = order[:count], order[count:]
@@ -204,8 +201,6 @@ def descend(
         best.offer(0, -start)
         curve = [{"epoch": 0, "loss": measured(fitted), "validation": start}]
         for epoch in range(1, settings.epochs + 1):
-            if budget is not None and time.perf_counter() - begin > budget:
-                break
             if training_mode:
                 module.train()
             error = one_epoch(shuffled(), step)

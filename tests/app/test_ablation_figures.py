@@ -68,7 +68,7 @@ def test_each_change_stands_beside_the_whole_that_is_0(columns, palette):
 
 def test_a_gap_is_that_of_the_same_images_and_none_where_nothing_is_measured(columns):
     gap = columns[0].gap("KF-Linear, uniform", CLOSED_FORM)
-    assert gap.points == pytest.approx(-20) and gap.seeds == pytest.approx((-20, -20)) and gap.paired
+    assert gap.points == pytest.approx(-20) and gap.seeds == pytest.approx((-20, -20))
     assert gap.interval[0] < -20 < gap.interval[1] < 0
     assert columns[0].gap("Ensemble", CLOSED_FORM) is None
     with pytest.raises(ValueError, match="unknown row of ablation"):

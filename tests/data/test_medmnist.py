@@ -35,21 +35,6 @@ def test_splits_are_the_arrays_of_the_file(tmp_path, packed):
         assert np.array_equal(data.pixels([3, 0]).permute(0, 2, 3, 1).numpy(), content[f"{split}_images"][[3, 0]])
 
 
-def test_the_size_chooses_the_file(tmp_path):
-    small, large = arrays(side=28), arrays(side=64)
-    put(tmp_path, "bloodmnist.npz", **small)
-    put(tmp_path, "bloodmnist_64.npz", **large)
-    with pytest.raises(ValueError, match=r"several sizes of bloodmnist: choose one with --size \(28, 64\)"):
-        load(tmp_path)
-    for content, size in ((small, 28), (large, 64)):
-        images = load(tmp_path, size=size).images
-        assert np.array_equal(images.permute(0, 2, 3, 1).numpy(), content["train_images"])
-    with pytest.raises(ValueError, match="choose one with --size"):
-        load(tmp_path, size=32)
-    (tmp_path / "bloodmnist.npz").unlink()
-    assert load(tmp_path, size=32).shape == (3, 32, 32)
-
-
 @each_case(
     ("changed", "message"),
     [
@@ -107,7 +92,9 @@ def test_classes_of_an_unknown_set_are_those_of_the_training_split(tmp_path):
     )
 
 
-def test_two_sets_in_one_folder(tmp_path):
-    put(tmp_path), put(tmp_path, "pathmnist_64.npz")
-    with pytest.raises(ValueError, match="holds the MedMNIST sets bloodmnist, pathmnist: put each into a folder"):
+def test_a_set_is_known_by_its_name_without_the_size(tmp_path):
+    put(tmp_path, "bloodmnist_64.npz")
+    assert load(tmp_path, size=32).name == "bloodmnist"
+    put(tmp_path, "pathmnist_64.npz")
+    with pytest.raises(ValueError, match="several MedMNIST files .bloodmnist_64.npz, pathmnist_64.npz.: put each into"):
         load(tmp_path)

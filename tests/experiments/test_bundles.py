@@ -35,7 +35,7 @@ def test_given_parents_are_known_by_their_digests_alone(tmp_path):
         file.write_text(str(index))
     source = ParentSource(None, tuple(map(str, files)), None, "/some/where/cifar10")
     cells = [cell for cell in cells_of("vgg11-noniid", given=source) if cell.column == "2-way"]
-    results = bundle_of(cells, lambda cell: {"accuracy": 60.0}).results
+    results = bundle_of(cells, lambda cell: {"known": knowing(60)}).results
     given = GivenParents((("vgg11-noniid", "2-way"),), source.models, source.to_json())
     write_bundle(tmp_path / "given.json", Bundle(results, (given,)))
     text = (tmp_path / "given.json").read_text()

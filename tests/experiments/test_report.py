@@ -1,4 +1,4 @@
-"""Reports of results that nobody measured: what is printed where, and the three formats beside their golden files.
+"""Reports of results that nobody measured: what is printed where, and the formats beside their golden files.
 
 After a change that is meant, `RETROFIT_WRITE_GOLDEN=1 pytest tests/experiments/test_report.py -k golden` writes the golden files
 anew; read their difference before it is committed.
@@ -19,7 +19,7 @@ from retrofit_core.experiments.bundles import Bundle, GivenParents, merged
 from retrofit_core.experiments.lines import Line, spread
 from retrofit_core.experiments.paper import paper_values
 from retrofit_core.experiments.report import report, verdicts
-from retrofit_core.experiments.report_formats import FORMATS, MARKDOWN, spreadsheet
+from retrofit_core.experiments.report_formats import FORMATS, markdown, spreadsheet
 from retrofit_core.experiments.report_words import ours_words
 from retrofit_core.experiments.reproduction import ReproducedColumn
 from retrofit_core.experiments.results import write_result
@@ -30,7 +30,7 @@ from tests.experiments.made_up import bundle_of, cells_of, knowing, renamed
 from tests.marks import each_case
 
 GOLDEN = Path(__file__).parent / "golden"
-ENDINGS = {"markdown": "md", "latex": "tex", "csv": "csv"}
+ENDINGS = {"markdown": "md", "csv": "csv"}
 SMOKE = [scale_of("smoke")]
 NOTHING = Bundle({})
 
@@ -94,14 +94,14 @@ def test_every_number_of_the_paper_is_in_the_report(empty):
         # Short tables repeat means without deviations, and "best" rows stand in them alone.
         assert value.deviation is None or float(line["paper_deviation"]) == value.deviation
     assert all(line["command"].startswith("retrofit ") for line in lines.values() if line["state"] == "not measured")
-    text = MARKDOWN.report(empty)
+    text = markdown(empty)
     assert all(f"\nretrofit reproduce {name} --scale smoke\n" in text for name in TABLES)
 
 
 def test_means_deviations_and_two_sigma():
     # Ours: 74, 76, 78, of mean 76 and deviation 2. The paper: 76.1 ± 0.5, of an unknown number of seeds.
     cells = cells_of("fusion-set-size", seeds=3)
-    bundle = bundle_of(cells, lambda cell: {"accuracy": 74.0 + 2 * cell.seed})
+    bundle = bundle_of(cells, lambda cell: {"known": knowing(74 + 2 * cell.seed)})
     line = line_of(report(bundle, ["fusion-set-size"], SMOKE), "fusion-set-size", "5k samples", "KF-Gradient, uniform")
     assert line.is_within is None  # of digits, not of CIFAR-10
     line = dataclasses.replace(line, substitute="")
@@ -168,9 +168,9 @@ def test_smoke_decides_nothing(scale):
     """The same results at `small` agree with the paper and have a rank correlation."""
     cells = TABLES["vgg11-noniid"].cells(scale_of(scale))
     right = {row: 90 - index for index, row in enumerate(dict.fromkeys(cell.row for cell in cells))}
-    known = bundle_of(cells, lambda cell: {"known": knowing(right[cell.row]), "accuracy": float(right[cell.row])})
+    known = bundle_of(cells, lambda cell: {"known": knowing(right[cell.row])})
     written = report(known, ["vgg11-noniid"], [scale_of(scale)])
-    said = "\n".join(MARKDOWN.report(written).split("\n## ")[1:])
+    said = "\n".join(markdown(written).split("\n## ")[1:])
     assert bool(re.search(r"Rank correlation (of|at)", said)) == (scale == "small")
     assert bool(re.search(r"\| agreed +\|", said)) == (scale == "small")
     lines = lines_of_csv(spreadsheet(written))
@@ -190,7 +190,7 @@ def test_given_parents_have_columns_of_their_own(tmp_path):
     source = ParentSource(None, (str(tmp_path / "a"), str(tmp_path / "b")), str(tmp_path / "splits"), "digits")
     given = GivenParents((("vgg11-noniid", "2-way"),), source.models, source.to_json(), source.given_splits)
     cells = [cell for cell in cells_of("vgg11-noniid", given=source) if cell.column == "2-way"]
-    results = bundle_of(cells[:3], lambda cell: {"accuracy": 60.0}).results
+    results = bundle_of(cells[:3], lambda cell: {"known": knowing(60)}).results
     written = report(Bundle(results, (given,)), ["vgg11-noniid", "vgg11-sharded"], SMOKE)
     column = column_of(written, "vgg11-noniid", "2-way")
     assert column.badge == "smoke, given parents, digits for cifar10" and column.setting.measured == 3
@@ -206,7 +206,7 @@ def test_results_of_earlier_methods_are_marked():
     assert written.outdated == len({cell.units[0].key() for cell in cells}) - 2  # parents have no method
     lines = {line.row: line for column in written.columns for line in column.lines}
     assert all(("earlier version" in line.note) != row.startswith("Parent") for row, line in lines.items())
-    assert f"- {written.outdated} results come from earlier versions" in MARKDOWN.report(written)
+    assert f"- {written.outdated} results come from earlier versions" in markdown(written)
 
 
 def test_the_command_prints_writes_and_bundles(tmp_path, capsys, monkeypatch):
@@ -230,7 +230,7 @@ def test_the_command_prints_writes_and_bundles(tmp_path, capsys, monkeypatch):
     ("words", "sentence"),
     [
         (["vgg"], "unknown table 'vgg'"),
-        (["--format", "html"], "unknown format 'html'. Known: markdown, latex, csv."),
+        (["--format", "html"], "unknown format 'html'. Known: markdown, csv."),
         (["--scale", "huge"], "unknown scale 'huge'"),
         (["vgg11-noniid", "--columns", "9-way"], "unknown column '9-way'"),
         (["--results", "none.json"], "the bundle none.json cannot be read"),
@@ -288,6 +288,6 @@ def test_a_substitute_counts_for_nothing_and_stands_apart(no_data):
     assert [claim.ours for claim in both.summary.decided() if claim.right == "best parent"] == [pytest.approx(20)]
     assert both.summary.substituted == alone.summary.substituted
     assert {line.is_within for line in alone.columns[0].all_lines} == {None}
-    above, _, apart = MARKDOWN.report(both).partition("## Measured on another data set than the paper's\n")
+    above, _, apart = markdown(both).partition("## Measured on another data set than the paper's\n")
     assert [line.split()[-2] for line in above.splitlines() if line.startswith("| bloodmnist ")] == ["small"]
     assert "evening, cifar10 for bloodmnist |" in apart

@@ -1,7 +1,6 @@
 """The gradient fit: bounded below by the closed form, the best epoch restored, reproducible, cancellable."""
 
 import copy
-import time
 
 import numpy as np
 import pytest
@@ -176,13 +175,6 @@ def test_patience_counts_epochs_without_improvement_and_none_means_never():
     assert len(fitted(Scalar(), epochs=12, patience=3, **far)) == 1 + 3
     assert len(fitted(Scalar(), epochs=12, patience=None, **far)) == 1 + 12
     assert len(fitted(Scalar(), epochs=5, patience=0)) == 1 + 5  # every epoch is an improvement
-
-
-def test_a_spent_budget_begins_no_epoch():
-    module = Scalar()
-    slow = lambda samples: time.sleep(0.002) or module.loss(samples)  # noqa: E731
-    curve = descend(module, 10, slow, lambda samples: 1.0, Descent(**SETTINGS), generator=torch.Generator(), budget=0.0)
-    assert [entry["epoch"] for entry in curve] == [0] and not module.modes
 
 
 def test_the_start_comes_back_with_its_buffers_where_no_epoch_is_better():

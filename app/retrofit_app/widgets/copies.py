@@ -1,4 +1,4 @@
-"""A run as command, Python and notebook cell, for all pages."""
+"""A run as command and Python, for all pages."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,14 +12,14 @@ from retrofit_app.address import session
 from .downloads import Origin, Several
 
 #: What the texts are, and their language.
-KINDS = {"Command": "bash", "Python": "python", "Notebook cell": "python"}
-GIVES = "Each of them gives the numbers of this run. Start it in the runs folder."
+KINDS = {"Command": "bash", "Python": "python"}
+GIVES = "Both give the numbers of this run. Start it in the runs folder."
 
 
 def show(config: Any, training: Any, what: str = "this new run") -> None:
-    """Draw the three texts, made from the run's configs when the box is opened."""
+    """Draw both texts, made from the run's configs when the box is opened."""
     box = st.expander(
-        f"Copy {what} as command, Python or notebook cell",
+        f"Copy {what} as command or Python",
         icon=":material/content_copy:",
         key=f"copy {what}",
         on_change="rerun",
@@ -33,22 +33,21 @@ def tabs(texts: Sequence[str], note: str, *, link: bool = False, first: Sequence
     """Draw texts to copy in tabs, each below a note.
 
     Args:
-        texts: a command, Python and, if there are three, a notebook cell.
+        texts: a command and Python.
         link: whether a link to the view comes before them.
         first: further tabs, which come first.
     Returns:
         The further tabs, still empty.
     """
-    kinds = list(KINDS)[: len(texts)]
-    places = st.tabs([*first, *(["Link"] if link else []), *kinds])
+    places = st.tabs([*first, *(["Link"] if link else []), *KINDS])
     if link:
         with places[len(first)]:
             st.caption("This view, with everything that is chosen on the page.")
             st.code(session.link(), language=None, wrap_lines=True)
-    for place, kind, text in zip(places[-len(kinds) :], kinds, texts, strict=True):
+    for place, language, text in zip(places[-len(KINDS) :], KINDS.values(), texts, strict=True):
         with place:
             st.caption(note)
-            st.code(text, language=KINDS[kind], wrap_lines=True)
+            st.code(text, language=language, wrap_lines=True)
     return list(places[: len(first)])
 
 
@@ -82,8 +81,8 @@ def of_run(entry: runs.Entry) -> None:
     show(RunConfig.from_json(entry.config), runs.training_of(entry), "the shown run")
 
 
-def texts(entry: Origin) -> tuple[str, str, str]:
-    """A recorded run, or several, as command, Python and notebook cell."""
+def texts(entry: Origin) -> tuple[str, str]:
+    """A recorded run, or several, as command and Python."""
     if isinstance(entry, Several):
         return entry.texts()
     from retrofit_core.runs import RunConfig
@@ -91,9 +90,7 @@ def texts(entry: Origin) -> tuple[str, str, str]:
     return _texts(RunConfig.from_json(entry.config), runs.training_of(entry))
 
 
-def _texts(config: Any, training: Any) -> tuple[str, str, str]:
+def _texts(config: Any, training: Any) -> tuple[str, str]:
     from retrofit_core.runs import snippets
 
-    writers = (snippets.command, snippets.python, snippets.notebook_cell)
-    command, python, cell = (make(config, training) for make in writers)
-    return command, python, cell
+    return snippets.command(config, training), snippets.python(config, training)

@@ -22,8 +22,8 @@ class Several:
     """For file names"""
     source: str
     """A sentence without its full stop: which runs, and the library's version"""
-    texts: Callable[[], tuple[str, str, str]]
-    """The comparison as command, Python and notebook cell"""
+    texts: Callable[[], tuple[str, str]]
+    """The comparison as command and Python"""
     what: str = "Makes these runs again and ranks them, in the runs folder."
 
 

@@ -86,7 +86,7 @@ def menu_of(key: str, items: Sequence[Item], entry: Origin, level: str = "", can
                     help="The picture as a page that opens without a connection (about 5 MB).",
                 )
         makes = entry.what if isinstance(entry, Several) else "Makes this run again, in the runs folder."
-        (table,) = copies.tabs(copies.texts(entry)[:2], makes, link=True, first=["Table"])
+        (table,) = copies.tabs(copies.texts(entry), makes, link=True, first=["Table"])
         table.dataframe(
             numbers, hide_index=True, height=min(36 * len(numbers) + 40, 320), alt=f"The numbers of {stem}."
         )

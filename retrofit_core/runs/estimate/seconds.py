@@ -103,8 +103,7 @@ def run_seconds(
         total += GROUPING * sum(sum(widths) ** 2 for widths in cost.groups) / operations_a_second(device)
     if cost.trained:
         epochs = sum(cost.epochs) / 2  # it may stop early
-        taken = _training_seconds(result[0], cost.samples, cost.batch, epochs, device, cost.trained == "head")
-        total += min(taken, getattr(planned.algorithm, "budget", None) or math.inf)
+        total += _training_seconds(result[0], cost.samples, cost.batch, epochs, device, cost.trained == "head")
     if analyse and isinstance(planned.plan, FusionPlan):
         scores = scored * sum(score().passes(count) for score in IMPORTANCE.values())
         total += (scores + len(planned.task.inputs) + TEST_IMAGES * count / 2) * each + TEST_IMAGES * count / 2 * fused

@@ -233,15 +233,11 @@ def keeps_parents(row: BoardRow) -> bool:
 def origin(leaderboard: Leaderboard, entry: runs.Entry) -> widgets.Several:
     """The leaderboard as the origin of pictures and tables."""
 
-    def texts() -> tuple[str, str, str]:
+    def texts() -> tuple[str, str]:
         from retrofit_core.runs import snippets
 
         pairs = [(run.config, runs.training_of(entry)) for run in leaderboard.runs]
-        return (
-            snippets.comparison_command(pairs),
-            snippets.comparison_python(pairs),
-            snippets.comparison_cell(pairs),
-        )
+        return snippets.comparison_command(pairs), snippets.comparison_python(pairs)
 
     source = f"Leaderboard {leaderboard.folder.name} on the networks of run {entry.name}; retrofit-workbench {runs.library()}"
     return widgets.Several(f"leaderboard-{entry.name}", source, texts)

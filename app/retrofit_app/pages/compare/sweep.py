@@ -154,11 +154,10 @@ def table(curve: Mapping[str, Any]) -> pd.DataFrame:
 def _origin(work: SweepWork) -> widgets.Several:
     """The sweep as the origin of its picture."""
 
-    def texts() -> tuple[str, str, str]:
+    def texts() -> tuple[str, str]:
         from retrofit_core.runs import snippets
 
-        python = snippets.sweep_python(work.asked)
-        return shlex.join(["retrofit", work.kind.verb, *work.words_to_make]), python, python
+        return shlex.join(["retrofit", work.kind.verb, *work.words_to_make]), snippets.sweep_python(work.asked)
 
     source = f"Sweep {work.name} of run {work.of.name}; retrofit-workbench {runs.library()}"
     return widgets.Several(f"sweep-{work.asked.over}-{work.of.name}", source, texts)

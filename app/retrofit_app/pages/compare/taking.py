@@ -1,4 +1,4 @@
-"""Downloads and copies: the table in three notations, a link, and the comparison as command, Python and notebook cell."""
+"""Downloads and copies: the table in three notations, a link, and the comparison as command and Python."""
 
 from collections.abc import Sequence
 
@@ -25,8 +25,8 @@ def several(groups: Sequence[Group]) -> widgets.Several:
     return widgets.Several("-".join(["compare", *first_names]), source, lambda: texts(networks))
 
 
-def texts(networks: Sequence[FusedNetwork]) -> tuple[str, str, str]:
-    """The comparison as command, Python and notebook cell; fine-tunings are lines of the command."""
+def texts(networks: Sequence[FusedNetwork]) -> tuple[str, str]:
+    """The comparison as command and Python; fine-tunings are lines of the command."""
     from retrofit_core.runs import RunConfig, snippets
 
     entries = {network.entry.name: network.entry for network in networks}
@@ -35,7 +35,7 @@ def texts(networks: Sequence[FusedNetwork]) -> tuple[str, str, str]:
         snippets.comparison_command(pairs),
         *(_tuning(network) for network in networks if network.tuning is not None),
     ]
-    return "\n".join(lines), snippets.comparison_python(pairs), snippets.comparison_cell(pairs)
+    return "\n".join(lines), snippets.comparison_python(pairs)
 
 
 def _tuning(network: FusedNetwork) -> str:
@@ -61,7 +61,7 @@ def notations(table: Table, origin: widgets.Several, key: str) -> None:
 def copy(origin: widgets.Several, what: str, key: str) -> None:
     """Draw a link to the view, and the comparison as text, made when the box is opened."""
     box = st.expander(
-        f"Copy {what} as link, command, Python or notebook cell",
+        f"Copy {what} as link, command or Python",
         icon=":material/content_copy:",
         key=f"copy-{key}",
         on_change="rerun",

@@ -16,7 +16,7 @@ EVERY = (FULLEST, GIVEN)
 def origin(table: str, column: str, scale: str) -> widgets.Several:
     """The origin of a column's picture."""
 
-    def texts() -> tuple[str, str, str]:
+    def texts() -> tuple[str, str]:
         words = ["retrofit", "report", table, *([] if scale in EVERY else ["--scale", scale]), "--columns", column]
         words += [word for path in paper.sources() for word in ("--results", paper.short(path))]
         results = [paper.short(path) for path in paper.sources()]
@@ -29,7 +29,7 @@ def origin(table: str, column: str, scale: str) -> widgets.Several:
                 "column.show()",
             ]
         )
-        return shlex.join(words), code, code
+        return shlex.join(words), code
 
     source = f"{table}, {column}; retrofit-workbench {runs.library()}"
     what = "Writes these numbers, in the folder that holds the runs folder."
@@ -40,7 +40,7 @@ def files(stamp: Stamp, names: list[str], scale: str, stem: str) -> None:
     """Draw buttons for the report of some tables, written when pressed."""
     from retrofit_core.experiments.report_formats import FORMATS
 
-    formats = (("CSV", "csv"), ("Markdown", "md"), ("LaTeX", "tex"))
+    formats = (("CSV", "csv"), ("Markdown", "md"))
 
     def written(write: Callable[..., str]) -> Callable[[], bytes]:
         return lambda: write(paper.report(tables.results(stamp)[0], names, scale)).encode()
