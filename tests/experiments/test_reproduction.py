@@ -100,7 +100,7 @@ def test_each_row_is_shown_at_its_fullest_scale(bundle, runs):
 def test_given_parents_are_of_the_papers_scale(bundle, runs):
     class Pair(ParentSource):
         def to_json(self):
-            return {"models": ["a", "b"], "data": "cifar10"}
+            return {"given": ["a", "b"], "data": "cifar10"}
 
     pair = Pair(None, ("a.safetensors", "b.safetensors"), None, "cifar10")
     cells = [cell for cell in cells_of("vgg11-noniid", "paper", 1, pair) if cell.column == "2-way"]
