@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from .fusion.centring import centred
     from .fusion.fit import Gradient, Ridge
     from .fusion.grouping import Hungarian, KMeans
-    from .fusion.importance import Conductance, Custom, DeepLift, Uniform, importance_scores
+    from .fusion.importance import Conductance, Custom, DeepLift, Uniform
+    from .fusion.importance.scoring import importance_scores
     from .fusion.moments import Moments
     from .fusion.permutation import permuted
     from .fusion.results import FusionResult
@@ -78,7 +79,7 @@ _HOMES = {
     "finetune": "training",
     "fuse": "fusion.algorithm",
     "giving_logits": "networks.outputs",
-    "importance_scores": "fusion.importance",
+    "importance_scores": "fusion.importance.scoring",
     "joined_heads": "networks.heads",
     "load_model": "networks.checkpoints",
     "partition": "networks.levels",

@@ -48,7 +48,7 @@ _LINES = (
     ),
     Line(
         "KF-Linear",
-        "Retrofitting: clusters the neurons of any number of networks of any widths, closed form.",
+        "Retrofitting: groups the neurons of any number of networks of any widths, closed form.",
         PAPER,
         "Retrofit",
         {"grouping": "kmeans", "fit": "ridge"},
@@ -64,7 +64,7 @@ _LINES = (
     ),
     Line(
         "KF-Gradient",
-        "Retrofitting: clusters neurons and trains each level; any architecture.",
+        "Retrofitting: groups neurons and trains each level; any architecture.",
         PAPER,
         "Retrofit",
         {"grouping": "kmeans", "fit": "gradient"},

@@ -12,9 +12,10 @@ from retrofit_core.baselines import average
 from retrofit_core.baselines.otfusion import transport
 from retrofit_core.baselines.rebasin import match_weights
 from retrofit_core.baselines.regmean import solution
-from retrofit_core.baselines.scores import group_scores
+from retrofit_core.baselines.scores import group_scores, neurons_of_groups
 from retrofit_core.data import load
-from retrofit_core.fusion.importance import Conductance, DeepLift, Uniform, importance_scores
+from retrofit_core.fusion.importance import Conductance, DeepLift, Uniform
+from retrofit_core.fusion.importance.scoring import importance_scores
 from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.networks.levels.forms import unfolded
 from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
@@ -145,15 +146,19 @@ def rows_of_each(x):
     return [(x, labels(len(x), 4)), (x + 1, labels(len(x), 4))]
 
 
-def constant(levels, x, y):
-    return [torch.full((level.width,), 3.0) for level in levels]
+def constant(neurons, x, y):
+    return [torch.full((place.width,), 3.0) for place in neurons]
 
 
-def only_first_class(levels, x, y):
-    scores = constant(levels, x, y)
+def only_first_class(neurons, x, y):
+    scores = constant(neurons, x, y)
     if x[0, 0] == rows_of_each(x - 1)[1][0][0, 0] and x.mean() > 0.5:  # parent 1
         scores[-1] = torch.tensor([1.0, 0, 0, 0])
     return scores
+
+
+def scores_of_groups(model, groups, x, y, importance):
+    return group_scores(neurons_of_groups(model, groups, x[:2], importance), groups, x, y, importance)
 
 
 @pytest.mark.slow
@@ -161,7 +166,7 @@ def test_group_scores_are_the_levels_scores_where_groups_are_levels():
     model, x, y = batchnorm_cnn(), normal(12, *CNN_SHAPE), labels(12, 3)
     groups = neuron_groups(model, x)
     for importance in (Conductance(), DeepLift(), Uniform()):
-        grouped, wanted = group_scores(model, groups, x, y, importance), importance_scores(model, x, y, importance)
+        grouped, wanted = scores_of_groups(model, groups, x, y, importance), importance_scores(model, x, y, importance)
         for ours, theirs in zip(grouped.values, wanted.values, strict=True):
             assert_close(ours, theirs, 1e-10)
 
@@ -173,13 +178,13 @@ def test_neurons_inside_of_blocks_have_conductances(name):
     make, shape = NETWORKS[name]
     model, x, y = make(), normal(6, *shape), labels(6, 3)
     groups = neuron_groups(model, x)
-    scores = group_scores(model, groups, x, y, Conductance()).values
+    scores = scores_of_groups(model, groups, x, y, Conductance()).values
     assert all(abs(values.sum().item() - 1) < 1e-9 and values.std() > 0 for values in scores)
     twin = shuffled(model, x, torch.Generator().manual_seed(3))
-    for ours, theirs in zip(scores, group_scores(twin, groups, x, y, Conductance()).values, strict=True):
+    for ours, theirs in zip(scores, scores_of_groups(twin, groups, x, y, Conductance()).values, strict=True):
         assert_close(ours.sort().values, theirs.sort().values, 1e-8)
     with pytest.raises(ValueError, match="'deeplift' is defined only at the ends of levels"):
-        group_scores(model, groups, x, y, DeepLift())
+        scores_of_groups(model, groups, x, y, DeepLift())
 
 
 def test_refusals_come_before_any_work():

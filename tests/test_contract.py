@@ -162,8 +162,7 @@ SCORED = {
     for score, options in {name: {"steps": 2} if name == "conductance" else {} for name in IMPORTANCE}.items()
     if score != "uniform"  # as in all other situations
 }
-ANYWHERE = tuple(score for score in SCORED if IMPORTANCE[score].scores_anywhere)
-ENDS_ONLY = tuple(score for score in SCORED if not (IMPORTANCE[score].scores_anywhere or IMPORTANCE[score].widths_only))
+ENDS_ONLY = ("deeplift",)
 SITUATIONS = {
     "two parents": lambda family: ([family.make(0), family.make(1)], {}),
     **{
@@ -215,7 +214,12 @@ REFUSED = [
         ENDS_ONLY,
         "importance '.*' is defined only at the ends of levels, but this network has neurons inside",
     ),
-    (ALIGNING, ("torchvision vit",), ANYWHERE, "importance '.*' cannot be computed inside an nn.MultiheadAttention"),
+    (
+        ALIGNING,
+        ("torchvision vit",),
+        tuple(SCORED),
+        "importance '.*' cannot be computed inside an nn.MultiheadAttention",
+    ),
     (TRANSFORMER, ALL, ("a target",), "aligns the parents to one of them, and none has the widths of the target"),
     (REBASIN, ALL, ("one parent", "three parents"), "Git Re-Basin pairs exactly two parents; found [13]. Use OTFusion"),
     (REBASIN, ALL, ("other widths", "a target"), "Git Re-Basin pairs parents of equal widths; found widths"),

@@ -68,8 +68,8 @@ def test_equals_algorithm_1_in_plain_loops(name, make, shape, grouping, ridge, t
         assert_close(result.model(new), torch.from_numpy(reference.run(fused, new.numpy())), 1e-6)
 
 
-def _weight_norms(levels, x, y):
-    return [level.affine.weight.detach().flatten(1).norm(dim=1) for level in levels]
+def _weight_norms(neurons, x, y):
+    return [level.affine.weight.detach().flatten(1).norm(dim=1) for level in neurons.levels]
 
 
 @pytest.mark.parametrize("toward", ["zero", "parents"])
@@ -202,9 +202,9 @@ def test_the_order_of_parents_and_of_their_neurons_does_not_matter(options):
 def _scaled_by(factors):
     calls = iter(range(len(factors)))
 
-    def score(levels, x, y):
+    def score(neurons, x, y):
         factor = factors[next(calls)]
-        return [factor * (1 + torch.arange(level.width).double()) for level in levels]
+        return [factor * (1 + torch.arange(place.width).double()) for place in neurons]
 
     return score
 

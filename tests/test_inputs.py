@@ -6,7 +6,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from retrofit_core import METHODS, compare, giving_logits
-from retrofit_core.fusion.importance import Conductance, importance_scores
+from retrofit_core.fusion.importance import Conductance
+from retrofit_core.fusion.importance.scoring import importance_scores
 from retrofit_core.networks.packing import each_of, packing_of, taking
 from tests.marks import each_case, spread
 from tests.networks import initialised, labels, normal

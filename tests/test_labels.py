@@ -12,10 +12,12 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from retrofit_core import METHODS, compare
 from retrofit_core.data import load
-from retrofit_core.fusion.importance import Conductance, DeepLift, importance_scores
+from retrofit_core.fusion.importance import Conductance, DeepLift, Neurons
+from retrofit_core.fusion.importance.scoring import importance_scores
 from retrofit_core.fusion.samples import as_inputs
 from retrofit_core.networks.levels import partition
 from retrofit_core.system.labels import as_labels
+from retrofit_core.system.monitor import Monitor
 from retrofit_core.training.evaluation import measured
 from tests.marks import each_case
 from tests.networks import mlp, normal
@@ -29,7 +31,8 @@ def test_scores(score, dtype):
     """With as many classes as samples, so that a mask of uint8 has a shape that fits."""
     model, x, y = mlp((6, 5, 4)), normal(4, 6), torch.tensor([1, 0, 1, 3])
     levels = partition(model, x)
-    expected, direct = score.scores(levels, x, y), score.scores(levels, x, y.to(dtype))
+    neurons = Neurons.of(levels)
+    expected, direct = (score.scores(neurons, x, each, monitor=Monitor()) for each in (y, y.to(dtype)))
     for left, right in zip(expected.values, direct.values, strict=True):
         assert torch.equal(left, right)
     assert expected.report == direct.report

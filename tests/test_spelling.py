@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from retrofit_core import ensemble
 from retrofit_core.fusion.importance import Conductance
+from retrofit_core.fusion.importance.scoring import importance_scores
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
 from tests.families import SPELLED, TOKENS, Turned, cached, joined, written
@@ -55,7 +56,7 @@ def test_levels_and_conductance_are_those_of_the_plain_network(name):
         h = level.module(read)
         assert torch.equal(read, before), "a level wrote into its input"
     if len(levels) == len(of_plain):
-        scores = [Conductance(steps=3).scores(each, x, y).values for each in (levels, of_plain)]
+        scores = [importance_scores(each, x, y, Conductance(steps=3)).values for each in (levels, of_plain)]
         for one, two in zip(*scores, strict=True):
             assert_close(one, two, 1e-8)
 

@@ -92,8 +92,8 @@ def test_what_a_method_would_pass_over_is_refused_however_it_is_called():
 
 
 def test_a_score_may_return_arrays_and_take_keywords():
-    def score(levels, x, y, power=1.0):
-        return [np.arange(1, level.width + 1, dtype=np.float64) ** power for level in levels]
+    def score(neurons, x, y, power=1.0):
+        return [np.arange(1, place.width + 1, dtype=np.float64) ** power for place in neurons]
 
     result = fuse(pair(), (X, Y), importance=Custom(DATA, function=score, options={"power": 2.0}))
     assert result.config["importance"] == "score"
@@ -140,8 +140,8 @@ class Lengths(Importance):
     needs_labels = False
     power: float = setting(1.0, "the lengths are raised to it", Range(0))
 
-    def scores(self, levels, x, y, *, monitor=None):
-        return [level.affine.weight.detach().flatten(1).norm(dim=1) ** self.power for level in levels]
+    def scores(self, neurons, x, y, *, monitor):
+        return [level.affine.weight.detach().flatten(1).norm(dim=1) ** self.power for level in neurons.levels]
 
 
 @dataclasses.dataclass(frozen=True)

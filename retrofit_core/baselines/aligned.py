@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from ..fusion.alignment import AlignedGroup, Alignment
 from ..fusion.eligibility import check_inputs
 from ..fusion.grouping import Grouping
-from ..fusion.importance import Scores, importance_name
-from ..fusion.importance.parents import check_parents_data
+from ..fusion.importance import Neurons, Scores, importance_name
+from ..fusion.importance.scoring import check_parents_data
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
 from ..networks.code import check_same_code, parent_names
@@ -36,7 +36,7 @@ from ..system.monitor import Monitor
 from ..system.refusals import Refusal
 from ..system.settings import setting
 from .repair import mapped_goals, rescale
-from .scores import group_scores, levels_of_groups
+from .scores import group_scores, neurons_of_groups
 
 #: For one parent, group -> T and U, (n_k, d) each: fused neurons are the mean of T' over the parents, U passes their values on.
 Pairs = dict[str, tuple[Tensor, Tensor]]
@@ -74,6 +74,8 @@ class AlignmentPlan(Plan):
     targets: list[Group] = field(kw_only=True)
     """The fused network's groups"""
     leaves: Sequence[str] = field(kw_only=True)
+    neurons: Sequence[Neurons] = field(kw_only=True)
+    """Where each parent's neurons are scored"""
     scored: Sequence[Scores] = field(default=(), kw_only=True)
     """The importance of each parent's neurons, group by group, float64; each sums to 1 if normalised"""
 
@@ -110,8 +112,8 @@ class AlignmentPlan(Plan):
         for index, (x, y) in enumerate(task.parents_data()):
             self.monitor.emit("phase", name="importance", parent=index, parents=len(self.parents))
             x, y = x.to(task.device, task.dtype), y.to(task.device) if y is not None else None
-            network = self.parents[index], self.groups[index]
-            scored.append(group_scores(*network, x, y, task.importance, monitor=self.monitor, leaves=self.leaves))
+            neurons, groups = self.neurons[index], self.groups[index]
+            scored.append(group_scores(neurons, groups, x, y, task.importance, monitor=self.monitor))
         return replace(self, scored=scored)
 
     def scores(self, index: int) -> list[Tensor]:
@@ -270,10 +272,10 @@ def plan_alignment(task: Task, value: Averager) -> AlignmentPlan:
         matching(of_network, targets, f"parent {k}")
         _check_tied(of_network, targets, f"parent {k}")
         check_rest(tensors(parent), tensors(fused), of_network, targets, f"parent {k}")
-    for parent, of_network in zip(parents, groups, strict=True) if not task.importance.widths_only else ():
-        levels = levels_of_groups(parent, of_network, example, task.importance, leaves)
-        if levels is not None:
-            task.importance.check(levels)
+    neurons = [
+        neurons_of_groups(parent, of_network, example, task.importance, leaves)
+        for parent, of_network in zip(parents, groups, strict=True)
+    ]
     check_parents_data(task)
     say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
     # One pass through the parents; transport and matching do not count.
@@ -285,7 +287,16 @@ def plan_alignment(task: Task, value: Averager) -> AlignmentPlan:
                 f"inner products, but the budget is {in_units(task.runtime.memory)}. Use KF-Linear, which fits very many classes "
                 "some at a time, or Average."
             )
-    return AlignmentPlan(task, cost, parents=parents, fused=fused, groups=groups, targets=targets, leaves=leaves)
+    return AlignmentPlan(
+        task,
+        cost,
+        parents=parents,
+        fused=fused,
+        groups=groups,
+        targets=targets,
+        leaves=leaves,
+        neurons=neurons,
+    )
 
 
 def _check_tied(groups: Sequence[Group], targets: Sequence[Group], name: str) -> None:

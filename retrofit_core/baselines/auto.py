@@ -14,8 +14,7 @@ from ..fusion.algorithm import FusionPlan, Retrofit
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.fit import Gradient, Ridge
 from ..fusion.grouping import Hungarian
-from ..fusion.importance import Conductance, Importance, Uniform
-from ..fusion.importance.base import Scores
+from ..fusion.importance import Conductance, Importance, Scores, Uniform
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Plan, Takes, Task, planned
 from ..networks.outputs import check_class_scores

@@ -78,6 +78,8 @@ class Claim:
     """The compared rows; left and right may be the best of several"""
     badge: str = ""
     """The scale of our rows, if not the block's"""
+    column: str = ""
+    """Of the table, in a summary of several columns"""
     decides: bool = True
     """Whether the scale is informative about accuracy, as `smoke` is not"""
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from ..fusion.grouping import KMeans
 from ..fusion.importance import as_importance
-from ..fusion.importance.parents import parents_scores
+from ..fusion.importance.scoring import parents_scores
 from ..fusion.results import principal_components
 from ..fusion.walk import level_generator
 from ..inspection.analysis.groups import agreement

@@ -94,7 +94,7 @@ def _counts(columns: Sequence[ReproducedColumn]) -> tuple[Count, ...]:
             if line.paper is not None and line.values
         } - known
         claims = {
-            (table, each.name, claim.left, claim.right): claim
+            (table, each.name, claim.left, claim.right): replace(claim, column=each.name)
             for each in same
             for claim in each.claims
             if claim.verdict in DECIDED and (table, each.name, claim.left, claim.right) not in known

@@ -18,9 +18,8 @@ from .centring import parents_means, recentred
 from .eligibility import check_inputs, output_shape
 from .fit import FITS, Fit, Ridge
 from .grouping import GROUPINGS, Grouper, Grouping, KMeans
-from .importance import Importance, as_importance, check_covered, importance_name
-from .importance.base import Scores
-from .importance.parents import check_parents_data, parents_scores
+from .importance import Importance, Neurons, Scores, as_importance, importance_name
+from .importance.scoring import check_parents_data, parents_scores
 from .joint_spaces import JointSpace, Levels
 from .network_levels import check_groupings, cut_into_levels
 from .results import FusionResult, LevelReport, level_report
@@ -197,7 +196,7 @@ class Retrofit(Algorithm):
         self.fit.check(levels, task.inputs[:2].to(task.device, task.dtype))
         levels = with_parts(levels) if self._takes_parts else levels
         for parent in levels.parents:
-            check_covered(task.importance, parent)
+            task.importance.check(Neurons.of(parent))
         self._check_shares(task, levels)
         passes = len(task.inputs)
         shape = output_shape(task.parents[0], task.inputs, "parent 0") if self.centre or self._ensembles else ()

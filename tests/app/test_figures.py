@@ -447,10 +447,7 @@ def test_a_share_reads_all_or_nothing_only_if_it_is(value, digits, reads):
         ({"stream": "features.0"}, "A residual stream begins here"),
         ({"stream": "conv_1"}, r"begins at **conv\_1**, and shares its grouping."),
         ({"stream": "conv", "missing_error": 4.0, "approximation_error": 1.0, "energy": 8.0}, "50.0 % of the neurons'"),
-        (
-            {"grouping": {"heads": [0, 1, 1, 0]}},
-            "fused head 1 combines 1 and 4; 2 combines 2 and 3 of the parents' heads",
-        ),
+        ({"grouping": {"heads": [0, 1, 1, 0]}}, "Its heads are grouped by what they attend to"),
         ({"grouping": {"parts": 4}}, "in the 4 parts of a grouped convolution"),
         ({"grouping": {"kinds": 2}}, "of 2 kinds that cannot be exchanged"),
     ],

@@ -192,13 +192,13 @@ def test_presets_can_be_started_and_show_who_gets_what(preset):
     strip = next(html.proto.body for html in page.get("html") if "retrofit-split" in html.proto.body)
     rows = strip.count("class='name'")
     assert rows == {"four": 4, "compress": 1}.get(preset, 2)
-    estimated = any("**about" in element.value and "of memory" in element.value for element in page.markdown)
+    estimated = any("as a first guess" in element.value and "of memory" in element.value for element in page.markdown)
     assert estimated or button(page, "start").label == "Open that run"  # the shipped pair has been fused
 
 
 def test_the_form_says_only_what_its_picks_do():
     page = open_form(preset="shipped", networks="train", method="Auto")
-    assert "Nothing is trained" not in words(page) and "Training and Auto take **about" in words(page)
+    assert "Nothing is trained" not in words(page) and "Training and Auto take **" in words(page)
 
     def fit(count: int) -> str:
         return planned_words([SimpleNamespace(mismatch="", parents=[SimpleNamespace(width=3)])] * count, False)

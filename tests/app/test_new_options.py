@@ -33,11 +33,10 @@ class Loudness(Importance):
     power: float = setting(1.0, "exponent of the answers", Range(0.5, 4))
     centred: bool = setting(False, "leave the mean answer out")
 
-    def scores(self, levels, x, y, *, monitor):
+    def scores(self, neurons, x, y, *, monitor):
         values = []
-        for level in levels:
-            x = level.module(x)
-            answers = x.movedim(level.axis, -1).flatten(0, -2).detach()
+        for place, answers in zip(neurons, neurons(x), strict=True):
+            answers = answers.movedim(place.axis, -1).flatten(0, -2).detach()
             if self.centred:
                 answers = answers - answers.mean(0)
             values.append(answers.abs().pow(self.power).mean(0))

@@ -5,7 +5,7 @@ from html import unescape
 
 import pytest
 
-from retrofit_app.figures import DARK, LIGHT
+from retrofit_app.figures import DARK, LIGHT, lettered
 from retrofit_app.figures.across import across
 from retrofit_app.figures.histograms import kept_histograms
 from retrofit_app.figures.paper import beside_in_parts, beside_the_paper, differences, rank_against_rank
@@ -55,7 +55,9 @@ def test_each_row_has_the_papers_number_and_ours_with_its_interval(column):
     picture = beside_the_paper(column, LIGHT)
     ours, marks = trace(picture, "ours (small)")
     paper, _ = trace(picture, "paper")
-    assert ours == ROWS and paper["KF-Linear, conductance"] == 86.6
+    assert (
+        ours == {lettered(row): accuracy for row, accuracy in ROWS.items()} and paper["KF-Linear, conductance"] == 86.6
+    )
     assert "ZipIt" not in paper  # the paper's table lacks it
     reach = dict(zip(marks.y, marks.error_x.array, strict=True))
     assert reach["KF-Linear, conductance"] == pytest.approx(196 * (0.8 * 0.2 / 100) ** 0.5)
@@ -66,7 +68,7 @@ def test_each_row_has_the_papers_number_and_ours_with_its_interval(column):
 def test_rows_stand_in_groups_the_papers_best_first(column):
     methods = ["KF-Linear, conductance", "LP", "KF-Linear, uniform", "OTFusion, uniform", "ZipIt"]
     names = list(beside_the_paper(column, LIGHT).figure.layout.yaxis.categoryarray)
-    assert names == ["Parent 0", "Parent 1", "Ensemble", *methods]
+    assert names == ["Network A", "Network B", "Ensemble", *methods]
     chosen = beside_the_paper(column, LIGHT, ["LP", "Ensemble"])
     assert list(chosen.figure.layout.yaxis.categoryarray) == ["LP", "Ensemble"]
 
@@ -78,8 +80,8 @@ def test_a_long_column_is_several_pictures_of_at_most_20_rows(empty, tmp_path):
     pictures = beside_in_parts(column, LIGHT)
     rows = [list(map(unescape, picture.figure.layout.yaxis.categoryarray)) for picture in pictures]
     assert max(map(len, rows)) <= 20
-    assert sorted(row for part in rows for row in part) == sorted(line.row for line in column.lines)
-    papers = {line.row for line in column.lines if line.paper is not None}
+    assert sorted(row for part in rows for row in part) == sorted(lettered(line.row) for line in column.lines)
+    papers = {lettered(line.row) for line in column.lines if line.paper is not None}
     assert [{row in papers for row in part} for part in rows] == [{True}, {True}, {False}, {False}]
     # The standards are those of the column, wherever their own rows stand.
     assert all(any(note.text == "our ensemble" for note in picture.figure.layout.annotations) for picture in pictures)
@@ -118,7 +120,7 @@ def test_rows_at_another_scale_are_marked_and_in_no_order(column, tmp_path, monk
     fuller, marks = trace(picture, "ours (evening)")
     assert fuller == {"LP (evening)": 99, "OTFusion, uniform (evening)": 55}
     assert marks.marker.symbol == "square"
-    assert trace(picture, "ours (small)")[0] == {row: ROWS[row] for row in ROWS if row not in FULLER}
+    assert trace(picture, "ours (small)")[0] == {lettered(row): ROWS[row] for row in ROWS if row not in FULLER}
     assert "(scale small)" in picture.caption
     html = table_of_cells([mixed], list(ROWS), LIGHT, {"2-way": ""}, {"2-way": {}})
     assert "<small>evening</small> 99.0" in html and "<b>80.0</b>" in html  # the best is one of those at one scale

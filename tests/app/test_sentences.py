@@ -1,24 +1,30 @@
 """Every conclusion that a page can say, said of made-up numbers: other numbers, another sentence."""
 
 import json
+import re
 from types import SimpleNamespace as Made
 
 import numpy as np
 import pytest
 
 from retrofit_app import runs
-from retrofit_app.figures import agreement, classes, difference, matched, tuning
+from retrofit_app.figures import LIGHT, agreement, classes, difference, lettered, matched, tuning
 from retrofit_app.figures.diagnosis import diagnosis
 from retrofit_app.figures.landscape import average_words, headline, rises_words
 from retrofit_app.figures.landscape.paths import _accuracy_words
+from retrofit_app.figures.paper.cells import cells
 from retrofit_app.learn.measured import FILE
 from retrofit_app.pages.compare import ranking
 from retrofit_app.pages.compare.table import findings
-from retrofit_app.pages.fuse import equal_budget
+from retrofit_app.pages.fuse import configs, equal_budget
+from retrofit_app.pages.fuse.parameters import Picks
 from retrofit_app.runs import headline as first_page
+from retrofit_app.runs import methods, paper
 from retrofit_app.runs.compared import FUSED, PARENT, Group, Row
 from retrofit_app.runs.ingredients import Ingredient, steps_of
 from retrofit_app.runs.ingredients import finding as of_ingredients
+from retrofit_core.fusion.importance import IMPORTANCE
+from retrofit_core.methods import METHODS
 from retrofit_core.training.evaluation import as_bits
 
 from .test_diagnosis import course, levels
@@ -194,3 +200,17 @@ def test_the_cheat_sheet_of_learn_says_what_was_measured():
     same = sheet["same"]
     assert same["kf uniform"] < same["activity repair"] < same["best"], "fails; loses less; keep the best"
     assert all(of["average"] < 20 for of in sheet.values()), "never for networks trained apart"
+
+
+def test_pages_say_network_group_and_target_whatever_the_library_calls_them():
+    picks = [Picks(method=method, importance=score) for method in METHODS for score in IMPORTANCE]
+    said = {method.sentence for method in methods.table().values()}
+    said |= {lettered(setting.help) for each in picks for setting in configs.options(each).values()}
+    columns = paper.table("vgg11-noniid", paper.read()[0]).at(paper.FULLEST)
+    rows = [line.row for column in columns for line in column.all_lines]
+    table = cells(
+        columns, rows, LIGHT, dict.fromkeys([column.name for column in columns], ""), {c.name: {} for c in columns}
+    )
+    said.add(re.sub(r"data-cell='[^']*'|title='[^']*'", "", table))
+    assert "Network A" in table and len(said) > 60
+    assert not [text for text in said if re.search(r"cluster|centroid|\bparent \d", text, re.IGNORECASE)]

@@ -65,11 +65,15 @@ def test_networks_that_are_far_off_are_not_drawn_and_a_narrow_span_is_linear():
     [
         (
             (LOW, MIDDLE, BEST),
-            "ridge = 1x is best with 93.0\N{NO-BREAK SPACE}%; clearly worse is 0.01x; the others do not clearly differ",
+            "ridge = 1x is highest with 93.0\N{NO-BREAK SPACE}%; clearly worse is 0.01x; the others do not clearly differ",
         ),
-        ((LOW, BEST), "ridge = 1x is best with 93.0\N{NO-BREAK SPACE}%; clearly worse is 0.01x."),
+        ((LOW, BEST), "ridge = 1x is highest with 93.0\N{NO-BREAK SPACE}%; clearly worse is 0.01x."),
         ((MIDDLE, BEST), "No ridge is clearly best: 92.0\N{NO-BREAK SPACE}% to 93.0\N{NO-BREAK SPACE}% over 2 values."),
-        ((BEST,), "ridge = 1x is best with 93.0\N{NO-BREAK SPACE}%, so far."),
+        (
+            (LOW, row("10x", 93, (-1, 1)), BEST),
+            "ridge = 10x and 1x are highest with 93.0\N{NO-BREAK SPACE}%; clearly worse is 0.01x.",
+        ),
+        ((BEST,), "ridge = 1x is highest with 93.0\N{NO-BREAK SPACE}%, so far."),
     ],
 )
 def test_the_finding_follows_the_intervals(rows, said):

@@ -9,19 +9,24 @@ from retrofit_core.fusion.importance import (
     IMPORTANCE,
     Conductance,
     DeepLift,
+    Neurons,
     Scores,
     as_importance,
-    importance_scores,
+    scoring,
     shared,
 )
 from retrofit_core.fusion.importance.deeplift import uncovered
-from retrofit_core.fusion.importance.parents import parents_scores
+from retrofit_core.fusion.importance.scoring import importance_scores, parents_scores
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import partition
 from retrofit_core.system.monitor import Monitor
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, cnn, initialised, labels, mlp, normal, residual
 from tests.properties import assert_close, untouched
+
+
+def raw(score, levels, x, y):
+    return score.scores(Neurons.of(levels), x, y, monitor=Monitor())
 
 
 @each_case("name", IMPORTANCE)
@@ -35,8 +40,8 @@ def test_scores_are_positive_and_sum_to_one_per_level(name, device):
         assert values.dtype == torch.float64
         assert (values > 0).all()
         assert values.sum().item() == pytest.approx(1)
-    raw = importance_scores(model, x, y, name, normalise_scores=False)
-    for values, unscaled in zip(scores.values, raw.values, strict=True):
+    unscaled_scores = importance_scores(model, x, y, name, normalise_scores=False)
+    for values, unscaled in zip(scores.values, unscaled_scores.values, strict=True):
         assert_close(values, unscaled / unscaled.sum(), 1e-12)
 
 
@@ -48,7 +53,7 @@ def test_what_is_no_score_is_refused():
         importance_scores(model, x, None, "conductance")
 
     def returning(*values):
-        return lambda levels, x, y: Scores([torch.as_tensor(value).double() for value in values])
+        return lambda neurons, x, y: Scores([torch.as_tensor(value).double() for value in values])
 
     ones = [torch.ones(8), torch.ones(7), torch.ones(4)]
     with pytest.raises(ValueError, match="returned 2 tensors for 3 levels"):
@@ -87,7 +92,7 @@ def test_equals_captum_level_by_level(name, steps):
     model, x = make(), normal(7, *shape)
     levels = partition(model, x)
     y = labels(7, levels[-1].width)
-    scores = Conductance(steps=steps).scores(levels, x, y)
+    scores = raw(Conductance(steps=steps), levels, x, y)
     for index, level in enumerate(levels):
         network = nn.Sequential(*(part.module for part in levels))
         captum = LayerConductance(network, network[index]).attribute(
@@ -101,10 +106,9 @@ def test_batches_do_not_matter(monkeypatch, device):
     model, x = cnn().to(device), normal(9, *CNN_SHAPE).to(device)
     y = labels(9, 3).to(device)
     levels = partition(model, x)
-    whole = Conductance().scores(levels, x, y)
-    module = __import__("retrofit_core.fusion.importance.conductance", fromlist=["x"])
-    monkeypatch.setattr(module, "samples_per_batch", lambda *_, **__: 2)
-    parts = Conductance().scores(levels, x, y)
+    whole = raw(Conductance(), levels, x, y)
+    monkeypatch.setattr(Neurons, "batch", lambda *_, **__: 2)
+    parts = raw(Conductance(), levels, x, y)
     for left, right in zip(whole.values, parts.values, strict=True):
         assert_close(left, right, 1e-12)
     assert whole.report["completeness_gap"] == pytest.approx(parts.report["completeness_gap"])
@@ -115,7 +119,7 @@ def test_completeness_gap_shrinks_with_the_steps():
     """C34: signed attributions of a level that cuts the network sum to f_y(x) - f_y(0) as the steps grow."""
     model, x = cnn(), normal(20, *CNN_SHAPE)
     levels, y = partition(model, x), labels(20, 3)
-    gaps = {steps: Conductance(steps=steps).scores(levels, x, y).report["completeness_gap"] for steps in (2, 20, 400)}
+    gaps = {steps: raw(Conductance(steps=steps), levels, x, y).report["completeness_gap"] for steps in (2, 20, 400)}
     for level in range(len(levels)):
         assert gaps[400][level] < 0.3 * gaps[20][level] < 0.3 * gaps[2][level]
     assert max(gaps[400]) < 5e-3
@@ -133,7 +137,7 @@ def test_neurons_that_reach_nothing_score_nothing():
 def test_mixed_precision_keeps_the_ranks():
     model, x, y = mlp((6, 12, 9, 4)).float(), normal(50, 6).float(), labels(50, 4)
     levels = partition(model, x)
-    full, half = Conductance().scores(levels, x, y), Conductance(mixed_precision=True).scores(levels, x, y)
+    full, half = raw(Conductance(), levels, x, y), raw(Conductance(mixed_precision=True), levels, x, y)
     assert half.values[0].dtype == torch.float64
     for left, right in zip(full.values[:-1], half.values[:-1], strict=True):
         assert torch.corrcoef(torch.stack([left.argsort().argsort(), right.argsort().argsort()]).double())[0, 1] > 0.97
@@ -151,7 +155,7 @@ def test_equals_captum_on_the_original_model(make, shape):
     model, x = make(), normal(6, *shape)
     levels, y = partition(model, x), labels(6, 3)
     with untouched(model):
-        scores = DeepLift().scores(levels, x, y)
+        scores = raw(DeepLift(), levels, x, y)
     for level, values in zip(levels, scores.values, strict=True):
         captum = LayerDeepLift(model, model.get_submodule(level.name)).attribute(x, torch.zeros_like(x), target=y)
         expected = captum.detach().movedim(level.axis, -1).abs().reshape(-1, level.width).sum(0) / len(x)
@@ -193,10 +197,10 @@ def test_places_without_a_rule_are_refused_unless_the_gradient_may_stand_in(kind
     model, x, y = initialised(kind(), 0), normal(8, 5), labels(8, 3)
     levels = partition(model, x)
     with pytest.raises(ValueError, match=f"DeepLIFT has no rule for .*{reason}.*fallback"):
-        DeepLift().scores(levels, x, y)
+        raw(DeepLift(), levels, x, y)
     if kind is Reused:
         return  # Captum refuses it in any case
-    scores = DeepLift(fallback="gradient").scores(levels, x, y)
+    scores = raw(DeepLift(fallback="gradient"), levels, x, y)
     assert scores.report["without_rule"] == uncovered(levels) != []
     assert all(torch.isfinite(values).all() for values in scores.values)
     assert scores.report["completeness_gap"][0] > 1e-3  # and says by how much it misses
@@ -207,10 +211,9 @@ def test_places_without_a_rule_are_refused_unless_the_gradient_may_stand_in(kind
 def test_batches_do_not_matter_to_deeplift(monkeypatch):
     x, y = normal(9, *CNN_SHAPE), labels(9, 3)
     levels = partition(cnn(), x)
-    whole = DeepLift().scores(levels, x, y)
-    module = __import__("retrofit_core.fusion.importance.deeplift", fromlist=["x"])
-    monkeypatch.setattr(module, "samples_per_batch", lambda *_, **__: 4)
-    parts = DeepLift().scores(levels, x, y)
+    whole = raw(DeepLift(), levels, x, y)
+    monkeypatch.setattr(Neurons, "batch", lambda *_, **__: 4)
+    parts = raw(DeepLift(), levels, x, y)
     for left, right in zip(whole.values, parts.values, strict=True):
         assert_close(left, right, 1e-10)
     assert whole.report["completeness_gap"] == pytest.approx(parts.report["completeness_gap"], abs=1e-9)
@@ -231,7 +234,7 @@ def computed(monkeypatch):
         seen.append(len(levels))
         return importance_scores(levels, *rest, **options)
 
-    monkeypatch.setattr("retrofit_core.fusion.importance.parents.importance_scores", counting)
+    monkeypatch.setattr(scoring, "importance_scores", counting)
     monkeypatch.setattr(shared, "_kept", type(shared._kept)())
     return seen
 

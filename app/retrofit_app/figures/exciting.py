@@ -83,6 +83,20 @@ def kernel(maps: np.ndarray, most: float, palette: Palette) -> str:
     return f"data:image/svg+xml,{quote(drawing)}"
 
 
+def side_by_side(pictures: Sequence[tuple[str, str, str]]) -> str:
+    """Small pictures as HTML.
+
+    Args:
+        pictures: name, remark and data URL of each.
+    """
+    figures = (
+        f"<figure><img src='{url}' alt='{escape(name)}'>"
+        f"<figcaption>{escape(name)}<span>{escape(note)}</span></figcaption></figure>"
+        for name, note, url in pictures
+    )
+    return f"<div class='retrofit-heads'>{''.join(figures)}</div>"
+
+
 def _row(row: Excited) -> str:
     name = row.name[:1].upper() + row.name[1:]
     picture = f"<img src='{row.image}' alt='{escape(row.alt, quote=True)}'>" if row.image else ""

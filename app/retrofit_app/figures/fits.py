@@ -70,16 +70,10 @@ def group_words(level: Any) -> str:
         level: a `LevelReport`.
     """
     if "heads" in level.grouping:
-        heads = level.grouping["heads"]
-        pairs = "; ".join(
-            f"{number + 1} combines {' and '.join(str(j + 1) for j, group in enumerate(heads) if group == number)}"
-            for number in sorted(set(heads))
-        )
         return (
-            "This level makes queries, keys or values. Its heads are grouped by what they attend to (fused head "
-            f"{pairs} of the parents' heads, numbered through all parents). Neurons within a head have no counterparts, "
-            "because any basis gives the same attention, so the fused head keeps the directions that matter most. Each neuron "
-            "is shown in the group in which it weighs most; the errors say how much of it can be recovered from its whole head."
+            "This level makes queries, keys or values. Its heads are grouped by what they attend to. Neurons within a head have "
+            "no counterparts, because any basis gives the same attention: each is shown in the group in which it weighs most, "
+            "and the errors say how much of it can be recovered from its whole head."
         )
     if "parts" in level.grouping:
         return (

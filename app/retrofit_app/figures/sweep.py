@@ -122,16 +122,15 @@ def _behind(row: Mapping[str, Any]) -> Difference:
 
 
 def finding(curve: Mapping[str, Any]) -> str:
-    """Which value is best, and which are clearly worse."""
+    """Which values are highest, and which are clearly worse."""
     rows, name = measured(curve), curve["over"].replace("_", " ")
-    best = max(rows, key=lambda row: row["accuracy"])
-    others = [row for row in rows if row is not best]
-    worse = [str(row["value"]) for row in others if _behind(row).clear]
-    words = f"{name} = {best['value']} is best with {percent(best['accuracy'])}"
-    if not others:
+    accuracies = [row["accuracy"] for row in rows]
+    first = [str(row["value"]) for row in rows if row["accuracy"] == max(accuracies)]
+    worse = [str(row["value"]) for row in rows if str(row["value"]) not in first and _behind(row).clear]
+    words = f"{name} = {listing(first)} {'is' if len(first) == 1 else 'are'} highest with {percent(max(accuracies))}"
+    if len(rows) == 1:
         return f"{words}, so far."
     if not worse:
-        least = min(others, key=lambda row: row["accuracy"])
-        return f"No {name} is clearly best: {percent(least['accuracy'])} to {percent(best['accuracy'])} over {len(rows)} values."
-    rest = "; the others do not clearly differ from it" if len(worse) < len(others) else ""
+        return f"No {name} is clearly best: {percent(min(accuracies))} to {percent(max(accuracies))} over {len(rows)} values."
+    rest = "; the others do not clearly differ" if len(worse) + len(first) < len(rows) else ""
     return f"{words}; clearly worse {'is' if len(worse) == 1 else 'are'} {listing(worse)}{rest}."

@@ -53,8 +53,8 @@ def network(parent: int) -> str:
 
 
 def lettered(text: str) -> str:
-    """A text with the library's "parent 0" replaced by "network A"."""
-    return re.sub(r"\bparent (\d+)", lambda match: network(int(match[1])), text)
+    """A text with the library's "parent 0" replaced by "network A", and "Parent 0" by "Network A"."""
+    return re.sub(r"\b([Pp])arent (\d+)", lambda found: f"{chr(ord(found[1]) - 2)}etwork {letter(int(found[2]))}", text)
 
 
 def quoted(name: str) -> str:

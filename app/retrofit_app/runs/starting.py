@@ -7,17 +7,19 @@ from typing import Any
 from retrofit_core.runs import store, worker
 from retrofit_core.runs.store import ANALYSIS, COMPARISON, FUSION, SWEEP, TRASH, Work
 
+from . import times
 from .listing import entries, same_work
 from .records import home, read_entry, runs_folder
 
 
-def start(config: Any, training: Any = None, folder: Path | None = None) -> Path:
+def start(config: Any, training: Any = None, folder: Path | None = None, seconds: float = 0.0) -> Path:
     """Start a run, resume a stopped one, or return the existing one; the same work never runs twice.
 
     Args:
         config: a `runs.RunConfig`; for file names see `home`.
         training: its parents' `TrainConfig`, if the worker should train the missing ones.
         folder: the runs folder.
+        seconds: that a new run is predicted to take, if known.
     Returns:
         The run's folder, which may be a shipped one.
     Raises:
@@ -42,7 +44,9 @@ def start(config: Any, training: Any = None, folder: Path | None = None) -> Path
         if training is not None:
             _note_training(training, folder)
         _check_files(wanted, base)
+        is_new = not record.exists()
         create(record, config, base)
+        times.expect(record, seconds * is_new)
         _fuse(record, base)
     return record
 
@@ -68,6 +72,7 @@ def resume(folder: Path) -> Path:
             create(folder, config, base)
         except ValueError as error:
             raise ValueError(str(error).replace(str(folder), f"run {folder.name}")) from error
+        times.expect(folder, 0.0)
         _fuse(folder, base)
     return folder
 

@@ -1,6 +1,5 @@
 """A run in words: its line in the picker, its details, and whether this version made it."""
 
-import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -106,11 +105,3 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def about(seconds: float) -> str:
-    """A predicted time in words, with one digit."""
-    size, unit = (1, "s") if seconds < 90 else (60, "min") if seconds < 5400 else (3600, "h")
-    count = max(seconds / size, 1)
-    ten = 10 ** math.floor(math.log10(count))
-    return f"about {round(count / ten) * ten} {unit}"

@@ -6,11 +6,10 @@ subclass of `Grouper`, whose fields are its options, and one line in GROUPINGS. 
 """
 
 from .assignment import PRECISION, assigned, first_least
-from .base import Grouper, Grouping, check_grouping, grouped_cost, pairwise_costs
+from .base import Grouper, Grouping, check_grouping, grouped, grouped_cost, ordered_like, pairwise_costs
 from .hungarian import Hungarian
 from .kmeans import KMeans
 from .local_search import LocalSearch
-from .order import grouped, ordered_like
 from .random import Random
 from .same_index import SameIndex
 

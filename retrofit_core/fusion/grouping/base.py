@@ -1,6 +1,7 @@
-"""Groupings, the base class of grouping algorithms, and the cost that they minimise."""
+"""What a grouping is, the base class of all algorithms, and how they are called: checked, and with groups in a fixed order."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from ...system.settings import Value
 from ..targets import Targets, group_counts, group_sums, weighted_means
+from .assignment import assigned
 
 #: Neurons per parent.
 Widths = tuple[int, ...]
@@ -134,3 +136,45 @@ def pairwise_costs(gram: Tensor, scores: Tensor, first: int) -> Tensor:
     norms = gram.diagonal()
     distances = (norms[:first, None] + norms[None, first:] - 2 * gram[:first, first:]).clamp_min_(0)
     return s * t / (s + t).clamp_min(1e-300) * distances
+
+
+def grouped(
+    grouping: Callable[..., Grouping],
+    gram: Tensor,
+    scores: Tensor,
+    widths: tuple[int, ...],
+    width: int,
+    generator: torch.Generator,
+    *,
+    nearness: Tensor | None = None,
+) -> Grouping:
+    """Group the parents' neurons, check the result, and number the groups like parent 0's neurons.
+
+    Args:
+        widths: number of neurons of each parent.
+        width: number of groups.
+        nearness: (m, m) inner products for numbering the groups; default: `gram`.
+    Raises:
+        ValueError: see `check_grouping`.
+    """
+    groups = check_grouping(grouping(gram, scores, widths, width, generator=generator), len(scores), width)
+    groups = replace(groups, labels=groups.labels.to(gram.device))  # a user's own may lie on the CPU
+    nearness = gram if nearness is None else nearness
+    return ordered_like(groups, nearness, scores, torch.arange(widths[0], device=gram.device))
+
+
+def ordered_like(grouping: Grouping, gram: Tensor, scores: Tensor, reference: Tensor) -> Grouping:
+    """The same groups, numbered so that group k's centroid is as near as possible to neuron reference[k].
+
+    Args:
+        gram: (m, m) inner products that define the distances.
+        reference: (r,) neuron numbers; r may differ from the number of groups, the rest of which keeps its order.
+    """
+    A = grouping.targets(scores).A
+    energy = ((A.T @ gram) * A.T).sum(1)
+    energies = gram.diagonal()[reference]
+    groups, slots = assigned(energy[:, None] - 2 * A.T @ gram[:, reference] + energies)
+    new = len(reference) + torch.arange(grouping.width)  # the rest follows
+    new[groups] = slots
+    new = new.argsort().argsort().to(grouping.labels.device)  # without gaps
+    return Grouping(new[grouping.labels], grouping.width, grouping.cost, grouping.report)

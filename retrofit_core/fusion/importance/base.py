@@ -1,13 +1,14 @@
-"""The base class of importance scores: one number per neuron, level and parent."""
+"""What a score is: the neurons of one parent that it sees, and the base class of all scores."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from ...networks.levels import Level
+from ...networks.levels import Level, is_branched
 from ...networks.outputs import check_class_scores
 from ...system.labels import as_labels
 from ...system.monitor import Monitor
@@ -20,13 +21,73 @@ BATCH_BYTES = 2**30
 
 
 @dataclass(frozen=True)
+class Place:
+    """A tensor of a network that holds neurons, where no level ends."""
+
+    name: str
+    axis: int
+    """Neuron axis"""
+    width: int
+    """Number of neurons"""
+
+
+@dataclass(frozen=True, eq=False)
+class Neurons:
+    """The neurons of one parent that are scored, wherever they are; the last are the classes.
+
+    Called with inputs (B, ...), it returns the tensors that hold them, (B, ...) each. These have gradients where gradients are
+    enabled, and can be differentiated with respect to each other.
+    """
+
+    places: Sequence[Level] | Sequence[Place]
+    """Name, axis and width of each tensor; levels, with their modules and weights, if all neurons are levels' outputs"""
+    run: Callable[[Tensor], list[Tensor]]
+    """Inputs, with gradients if these are enabled -> the tensors"""
+
+    @classmethod
+    def of(cls, levels: Sequence[Level]) -> "Neurons":
+        """The outputs of a network's levels."""
+        return cls(levels, partial(_outputs, levels))
+
+    def __call__(self, x: Tensor) -> list[Tensor]:
+        return self.run(x.detach().requires_grad_(torch.is_grad_enabled()))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.places)
+
+    @property
+    def levels(self) -> list[Level]:
+        """The network's levels; none if neurons are scored elsewhere."""
+        return [place for place in self.places if isinstance(place, Level)]
+
+    @property
+    def in_chain(self) -> bool:
+        """Whether each tensor is all that is alive there, so that a change of the logits passes through it."""
+        return bool(self.levels) and not is_branched(self.levels)
+
+    def batch(self, copies: int) -> int:
+        """Samples (1 to 64) for which `copies` of all levels' outputs, float32, fit into BATCH_BYTES."""
+        numbers = sum(level.width * level.positions for level in self.levels)
+        return max(1, min(64, BATCH_BYTES // (4 * copies * max(1, numbers))))
+
+
+def _outputs(levels: Sequence[Level], boundary: Tensor) -> list[Tensor]:
+    outputs = []
+    for level in levels:
+        boundary = level.module(boundary)
+        outputs.append(level.of(boundary))
+    return outputs
+
+
+@dataclass(frozen=True)
 class Scores:
     """Raw scores of one parent, and facts about how they were computed."""
 
     values: list[Tensor]
-    """One (width,) tensor per level, not negative"""
+    """One (width,) tensor per place, not negative"""
     report: dict[str, Any] = field(default_factory=dict)
-    """For attributions: `completeness_gap` per level, |sum of attributions - (f_y(x) - f_y(0))| relative to the latter"""
+    """For attributions in a chain: `completeness_gap` per level, |sum of attributions - (f_y(x) - f_y(0))| relative to the
+    latter"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +106,6 @@ class Importance(Value):
     """If it needs labels: whether it reads the logit of the true class, so that outputs must be class scores"""
     widths_only: ClassVar[bool] = False
     """Whether it depends only on the widths of levels, so that anything with neurons has scores"""
-    scores_anywhere: ClassVar[bool] = False
-    """Whether it has `scores_at`, for neurons inside blocks"""
 
     data: Any = field(default=None)
     """Data for the scores: one (inputs, labels) per parent (in the paper, its own training data), or "fusion" for the fusion
@@ -78,8 +137,8 @@ class Importance(Value):
         """
         return self
 
-    def check(self, levels: Sequence[Level]) -> None:
-        """Check before any work that the score covers the network.
+    def check(self, neurons: Neurons) -> None:
+        """Check before any work that the score covers these neurons.
 
         Raises:
             ValueError: says what it does not cover, and a solution.
@@ -89,43 +148,16 @@ class Importance(Value):
         """Forward and backward passes of each sample through a network with this number of levels; 0 if negligible."""
         return 0.0
 
-    def scores(
-        self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor
-    ) -> Scores | Sequence[Tensor]:
-        """One (width,) tensor per level of one parent, not negative; the caller adds 1e-8 and normalises them.
-
-        Gradients are enabled. The tensor after the last level holds the logits.
+    def scores(self, neurons: Neurons, x: Tensor, y: Tensor | None, *, monitor: Monitor) -> Scores | Sequence[Tensor]:
+        """One (width,) tensor per place, not negative; the caller adds 1e-8 and normalises them. Gradients are enabled.
 
         Args:
-            x: (B, ...) all inputs, on the levels' device; the score itself splits them into batches (`samples_per_batch`).
+            x: (B, ...) all inputs, on the network's device; the score itself splits them into batches (`neurons.batch`).
             y: (B,) int64 labels of the network's classes. None only if `needs_labels` is false; other scores assert that
                 they are given.
-            monitor: call `check()` and `emit("step", index=, total=, name=)` before each batch.
+            monitor: `monitor.each("step", batches, name=)` shows progress, and stops where that was requested.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no scores(self, levels, x, y, *, monitor).")
-
-    def scores_at(
-        self,
-        run: Callable[..., list[Tensor]],
-        axes: Sequence[int],
-        x: Tensor,
-        y: Tensor,
-        *,
-        monitor: Monitor,
-    ) -> Scores:
-        """The same for any tensors of a network, if `scores_anywhere`.
-
-        Args:
-            run: (inputs, with_gradients=) -> the tensors to score, ending with the outputs.
-            axes: neuron axis of each.
-        """
-        raise NotImplementedError
-
-
-def samples_per_batch(levels: Sequence[Level], copies: int, bytes_per_number: int = 4) -> int:
-    """Samples (1 to 64) for which `copies` of all activations fit into BATCH_BYTES."""
-    numbers = sum(level.width * level.positions for level in levels)
-    return max(1, min(64, BATCH_BYTES // (bytes_per_number * copies * numbers)))
+        raise NotImplementedError(f"{type(self).__name__} has no scores(self, neurons, x, y, *, monitor).")
 
 
 def absolute_sum(attribution: Tensor, axis: int) -> Tensor:
@@ -137,30 +169,33 @@ def absolute_sum(attribution: Tensor, axis: int) -> Tensor:
 def summed(
     name: str,
     attribute: Callable[[Tensor, Tensor], tuple[Sequence[Tensor], float]],
-    axes: Sequence[int],
+    neurons: Neurons,
     x: Tensor,
     y: Tensor,
-    batch: int,
     monitor: Monitor,
+    *,
+    copies: int,
 ) -> Scores:
     """Scores from attributions, batch by batch.
 
     Args:
         attribute: (inputs, labels) -> the attributions of the scored tensors, (B, ...) each, and the sum of f_y(x) - f_y(0),
-            which the attributions of each tensor should add up to.
-        axes: neuron axis of each.
+            which the attributions of each tensor of a chain should add up to.
+        copies: of all tensors that it holds at once.
     """
+    axes, size = [place.axis for place in neurons], neurons.batch(copies)
     sums: list[Tensor | float] = [0.0] * len(axes)
     signed, change = torch.zeros(len(axes), dtype=torch.float64, device=x.device), 0.0
-    batches = list(zip(x.split(batch), as_labels(y).split(batch), strict=True))
+    batches = list(zip(x.split(size), as_labels(y).split(size), strict=True))
     for inputs, labels in monitor.each("step", batches, name=name):
         attributions, of_batch = attribute(inputs, labels)
         for index, attribution in enumerate(attributions):
             sums[index] = sums[index] + absolute_sum(attribution, axes[index])
             signed[index] += attribution.sum(dtype=torch.float64)
         change += of_batch
-    gaps = [abs(total - change) / max(abs(change), 1e-12) for total in signed.tolist()]
-    report = {"samples": len(x), "completeness_gap": gaps}
+    report: dict[str, Any] = {"samples": len(x)}
+    if neurons.in_chain:
+        report["completeness_gap"] = [abs(total - change) / max(abs(change), 1e-12) for total in signed.tolist()]
     return Scores([torch.as_tensor(total / len(x)) for total in sums], report)
 
 

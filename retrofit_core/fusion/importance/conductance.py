@@ -1,22 +1,19 @@
 """Conductance of all neurons at all levels, in one pass per interpolation point (Dhamdhere et al. 2018)."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...networks.levels import Level
 from ...system.monitor import Monitor
 from ...system.refusals import Refusal
 from ...system.settings import AT_LEAST_ONE, setting
-from .base import Importance, Scores, samples_per_batch, summed, true_logits
-
-Run = Callable[..., list[Tensor]]
+from .base import Importance, Neurons, Scores, summed, true_logits
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +27,6 @@ class Conductance(Importance):
     space. For integer inputs, such as tokens, the path leads from zero to their embeddings (nn.Embedding).
     """
 
-    scores_anywhere: ClassVar[bool] = True
-
     steps: int = setting(
         10, "intervals of the path from the zero image to the sample", AT_LEAST_ONE, title="Steps of the path"
     )
@@ -43,10 +38,10 @@ class Conductance(Importance):
         """Use the path of the integers' embeddings."""
         return replace(self, whole=whole)
 
-    def check(self, levels: Sequence[Level]) -> None:
+    def check(self, neurons: Neurons) -> None:
         """Check that an nn.Embedding reads the integers."""
-        tables = any(isinstance(part, nn.Embedding) for level in levels for part in level.module.modules())
-        if self.whole is not None and not tables:
+        parts = [part for level in neurons.levels for part in level.module.modules()]
+        if self.whole is not None and parts and not any(isinstance(part, nn.Embedding) for part in parts):
             raise Refusal(
                 "importance 'conductance' follows a path from zero, but these networks read whole numbers without an "
                 "nn.Embedding, whose outputs it could follow. Use importance='uniform'.",
@@ -57,35 +52,31 @@ class Conductance(Importance):
         """One pass for each point, for any number of levels."""
         return self.steps + 1
 
-    def scores(self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor | None = None) -> Scores:
-        """Conductance at each level's output, (width,) each."""
+    def scores(self, neurons: Neurons, x: Tensor, y: Tensor | None, *, monitor: Monitor) -> Scores:
+        """Conductance at each tensor, (width,) each."""
         assert y is not None
-        axes, batch = [level.axis for level in levels], samples_per_batch(levels, copies=8)
-        return self.scores_at(partial(_boundaries, levels), axes, x, y, monitor=monitor, batch=batch)
-
-    def scores_at(
-        self, run: Run, axes: Sequence[int], x: Tensor, y: Tensor, *, monitor: Monitor | None = None, batch: int = 64
-    ) -> Scores:
-        """Conductance at the tensors that `run` returns, with `batch` samples per pass."""
         whole, points = self.whole, (np.polynomial.legendre.leggauss(self.steps + 1)[0] + 1) / 2
-        path = partial(_scaled, run) if whole is None else partial(_along_embeddings, run, whole.to(x.device))
+        path = partial(_scaled, neurons) if whole is None else partial(_along_embeddings, neurons, whole.to(x.device))
 
         def attribute(inputs: Tensor, labels: Tensor) -> tuple[list[Tensor], float]:
             with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=self.mixed_precision):
                 attributions = _attributions(path, inputs, labels, points)
                 return attributions, _change(path, inputs, inputs[:1] if whole is None else inputs, labels)
 
-        scores = summed("conductance", attribute, axes, x, y, batch, monitor or Monitor())
+        scores = summed("conductance", attribute, neurons, x, y, monitor, copies=8)
         return replace(scores, report={"steps": self.steps, **scores.report})
 
 
-def _scaled(run: Run, x: Tensor, point: float, *, with_gradients: bool) -> list[Tensor]:
-    """Boundary tensors, (B, ...) each, at a point of the path from zero to the inputs."""
-    return run(x * point, with_gradients=with_gradients)
+#: Inputs and a point of the path from zero to them -> tensors, (B, ...) each.
+Path = Callable[[Tensor, float], list[Tensor]]
 
 
-def _along_embeddings(run: Run, whole: Tensor, x: Tensor, point: float, *, with_gradients: bool) -> list[Tensor]:
-    """The same for integer inputs, which stay while the outputs of each nn.Embedding are scaled."""
+def _scaled(neurons: Neurons, x: Tensor, point: float) -> list[Tensor]:
+    return neurons(x * point)
+
+
+def _along_embeddings(neurons: Neurons, whole: Tensor, x: Tensor, point: float) -> list[Tensor]:
+    """For integer inputs, which stay while the outputs of each nn.Embedding are scaled."""
     thread = threading.get_ident()
 
     def scale(module: nn.Module, _: object, output: Tensor) -> Tensor | None:
@@ -96,46 +87,36 @@ def _along_embeddings(run: Run, whole: Tensor, x: Tensor, point: float, *, with_
     # A global hook also covers copies of modules. Its type stub does not know hooks that return a value.
     hook = nn.modules.module.register_module_forward_hook(scale)  # type: ignore[arg-type]
     try:
-        return run(torch.where(whole, x, x * point), with_gradients=with_gradients)
+        return neurons(torch.where(whole, x, x * point))
     finally:
         hook.remove()
 
 
-def _attributions(path: Run, x: Tensor, y: Tensor, points: np.ndarray) -> list[Tensor]:
-    """Conductance at each boundary tensor, of the same shape (B, ...)."""
+def _attributions(path: Path, x: Tensor, y: Tensor, points: np.ndarray) -> list[Tensor]:
+    """Conductance at each tensor, of the same shape (B, ...)."""
     totals: list[Tensor] = []
     before: list[Tensor] = []
     gradients: tuple[Tensor, ...] = ()
     for point in points:
         last = point == points[-1]
-        boundaries = path(x, float(point), with_gradients=not last)
+        with torch.set_grad_enabled(not last):
+            tensors = path(x, float(point))
         if gradients:
-            steps = [(h.detach() - h0) * g for h, h0, g in zip(boundaries, before, gradients, strict=True)]
+            steps = [(h.detach() - h0) * g for h, h0, g in zip(tensors, before, gradients, strict=True)]
             totals = [total + step for total, step in zip(totals, steps, strict=True)] if totals else steps
         if not last:
-            gradients = torch.autograd.grad(true_logits(boundaries[-1], y).sum(), boundaries)
-        before = [h.detach() for h in boundaries]
+            gradients = torch.autograd.grad(true_logits(tensors[-1], y).sum(), tensors)
+        before = [h.detach() for h in tensors]
     return totals
 
 
-def _boundaries(levels: Sequence[Level], x: Tensor, *, with_gradients: bool) -> list[Tensor]:
-    """The output of every level. The first is a leaf, so that no backward pass goes below it."""
-    with torch.no_grad():
-        h = levels[0].module(x)
-    boundaries = [h.requires_grad_(with_gradients)]
-    with torch.set_grad_enabled(with_gradients):
-        for level in levels[1:]:
-            boundaries.append(level.module(boundaries[-1]))
-    return boundaries
-
-
 @torch.no_grad()
-def _change(path: Run, x: Tensor, start: Tensor, y: Tensor) -> float:
+def _change(path: Path, x: Tensor, start: Tensor, y: Tensor) -> float:
     """Sum over samples of f_y(x) - f_y(0).
 
     Args:
         start: samples whose paths begin at point 0; one if that point is the same for all.
     """
-    after = true_logits(path(x, 1.0, with_gradients=False)[-1], y)
-    zero = path(start, 0.0, with_gradients=False)[-1]
+    after = true_logits(path(x, 1.0)[-1], y)
+    zero = path(start, 0.0)[-1]
     return (after - true_logits(zero.expand(len(y), -1), y)).sum(dtype=torch.float64).item()

@@ -7,14 +7,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ...networks.levels import Level
 from ...system.monitor import Monitor
-from .base import Importance, Scores
+from .base import Importance, Neurons, Scores
 
 
 @dataclass(frozen=True, eq=False)
 class Custom(Importance):
-    """Importance from a function `(levels, x, y) -> Scores`, or one (width,) tensor or array per level."""
+    """Importance from a function `(neurons, x, y) -> Scores`, or one (width,) tensor or array per place."""
 
     reads_logits: ClassVar[bool] = False  # left to the function
 
@@ -27,9 +26,7 @@ class Custom(Importance):
         """The function's name, for records and messages."""
         return getattr(self.function, "__name__", str(self.function))
 
-    def scores(
-        self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor
-    ) -> Scores | Sequence[Tensor]:
+    def scores(self, neurons: Neurons, x: Tensor, y: Tensor | None, *, monitor: Monitor) -> Scores | Sequence[Tensor]:
         """The function's result, with arrays as tensors."""
-        returned = self.function(levels, x, y, **self.options)
+        returned = self.function(neurons, x, y, **self.options)
         return returned if isinstance(returned, Scores) else [torch.as_tensor(value) for value in returned]

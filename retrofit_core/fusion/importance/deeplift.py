@@ -15,7 +15,7 @@ from ...system.extras import require
 from ...system.monitor import Monitor
 from ...system.refusals import Refusal
 from ...system.settings import setting
-from .base import Importance, Scores, samples_per_batch, summed, true_logits
+from .base import Importance, Neurons, Scores, summed, true_logits
 
 #: Modules that are linear in evaluation mode, for which the gradient is the right rule.
 LINEAR_MODULES = (
@@ -57,19 +57,26 @@ class DeepLift(Importance):
             ("importance", "uniform"),
         )
 
-    def check(self, levels: Sequence[Level]) -> None:
-        """Check that the rules, or the fallback, cover the network."""
-        check_rules(levels, self.fallback)
+    def check(self, neurons: Neurons) -> None:
+        """Check that the rules, or the fallback, cover the network, and that it is a chain of levels."""
+        if not neurons.in_chain:
+            raise Refusal(
+                "importance 'deeplift' is defined only at the ends of levels, but this network has neurons inside blocks. "
+                "Use importance='uniform' or 'conductance'.",
+                ("importance", "uniform"),
+                ("importance", "conductance"),
+            )
+        check_rules(neurons.levels, self.fallback)
 
     def passes(self, levels: int) -> float:
         """Two per level."""
         return 2.0 * levels
 
-    def scores(self, levels: Sequence[Level], x: Tensor, y: Tensor | None, *, monitor: Monitor | None = None) -> Scores:
+    def scores(self, neurons: Neurons, x: Tensor, y: Tensor | None, *, monitor: Monitor) -> Scores:
         """DeepLIFT at each level's output."""
         assert y is not None
-        missing = check_rules(levels, self.fallback)
-        network = nn.Sequential(*(level.module for level in levels))
+        missing = check_rules(neurons.levels, self.fallback)
+        network = nn.Sequential(*(level.module for level in neurons.levels))
         with torch.no_grad():
             zero = network(torch.zeros_like(x[:1]))
             true_logits(zero, y[:1])  # raises before Captum does
@@ -80,8 +87,7 @@ class DeepLift(Importance):
                 change = (true_logits(outputs, labels) - true_logits(zero.expand_as(outputs), labels)).sum().item()
             return _attributions(network, inputs, labels), change
 
-        axes, size = [level.axis for level in levels], samples_per_batch(levels, copies=16)
-        scores = summed("deeplift", attribute, axes, x, y, size, monitor or Monitor())
+        scores = summed("deeplift", attribute, neurons, x, y, monitor, copies=16)
         return replace(scores, report={**scores.report, "without_rule": missing})
 
 

@@ -1,15 +1,13 @@
 """Uniform importance: 1/n for each of a level's n neurons (paper sec. 2.2)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ...networks.levels import Level
 from ...system.monitor import Monitor
-from .base import Importance, Scores
+from .base import Importance, Neurons, Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,13 +18,6 @@ class Uniform(Importance):
     needs_labels: ClassVar[bool] = False
     widths_only: ClassVar[bool] = True
 
-    def scores(
-        self,
-        levels: Sequence[Level],
-        x: Tensor | None = None,
-        y: Tensor | None = None,
-        *,
-        monitor: Monitor | None = None,
-    ) -> Scores:
-        """1/width for each neuron of each level, (width,) each."""
-        return Scores([torch.full((level.width,), 1 / level.width, dtype=torch.float64) for level in levels])
+    def scores(self, neurons: Neurons, x: Tensor, y: Tensor | None, *, monitor: Monitor) -> Scores:
+        """1/width for each neuron, (width,) each."""
+        return Scores([torch.full((place.width,), 1 / place.width, dtype=torch.float64) for place in neurons])

@@ -16,7 +16,7 @@ from ...fusion.eligibility import output_shape
 from ...fusion.fit import missing_targets
 from ...fusion.grouping import Grouper, Grouping, SameIndex
 from ...fusion.importance import IMPORTANCE, as_importance
-from ...fusion.importance.parents import check_parents_data, parents_scores
+from ...fusion.importance.scoring import check_parents_data, parents_scores
 from ...fusion.joint_spaces import Levels
 from ...fusion.mapping import parents_weights, reads
 from ...fusion.results import FusionResult, LevelReport

@@ -11,7 +11,7 @@ from ..noise import margin
 from ..palette import Palette
 from ..picture import Picture
 from ..quantities import Quantity, quantity
-from ..words import first_up, number, signed
+from ..words import first_up, lettered, number, signed
 from .rows import (
     BEST,
     ENTRY,
@@ -72,7 +72,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
     if not lines:
         raise ValueError(f"nothing is measured of {column.table}, {column.name}: there is nothing to draw.")
     kind = quantity(column.metric)
-    names = {line.row: f"{escape(line.row)}{at(line.badge)}" for line in lines}
+    names = {line.row: f"{escape(lettered(line.row))}{at(line.badge)}" for line in lines}
     printed = [line for line in lines if _is_drawn(line.paper, kind)]
     known = [line for line in lines if _is_drawn(line, kind)]
     best, ensemble = _standards(column) if kind.is_accuracy else (None, None)
@@ -107,7 +107,8 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
     above, bottom = 44 if uprights else 12, NUMBERS + TITLE + entries * ENTRY + 8
     values = [*(line.mean for line in known), *(line.paper.mean for line in printed)]
     words = ", ".join(
-        f"{line.row} {kind.plain(line.mean)}" + (f" (paper {kind.plain(line.paper.mean)})" if line.paper else "")
+        f"{lettered(line.row)} {kind.plain(line.mean)}"
+        + (f" (paper {kind.plain(line.paper.mean)})" if line.paper else "")
         for line in known
     )
     return drawn(
@@ -216,6 +217,6 @@ def _extremes(column: Any, lines: Sequence[Any], kind: Quantity) -> str:
     if not lines:
         return f"Scale {column.badge}."
     least, most = min(lines, key=mean), max(lines, key=mean)
-    ends = [f"{line.row} {kind.words(line.mean)}{_paper_words(line, kind)}" for line in (least, most)]
+    ends = [f"{lettered(line.row)} {kind.words(line.mean)}{_paper_words(line, kind)}" for line in (least, most)]
     words = f"From {ends[0]} to {ends[1]}" if least is not most else ends[0]
     return f"{first_up(words)} (scale {column.badge})."

@@ -7,7 +7,7 @@ from typing import Any
 from ..booktable import ranked
 from ..palette import Palette
 from ..quantities import Quantity, quantity
-from ..words import signed
+from ..words import lettered, signed
 from .rows import PARENT, REFERENCES, short
 
 DASH = "–"
@@ -57,7 +57,7 @@ def cells(
         starts = row not in in_paper and not ruled
         ruled = ruled or starts
         body.append(
-            f"<tr{' class=ruled' if starts else ''}><th scope='row' class='words'>{escape(row)}</th>{inner}</tr>"
+            f"<tr{' class=ruled' if starts else ''}><th scope='row' class='words'>{escape(lettered(row))}</th>{inner}</tr>"
         )
     names = "".join(
         f"<th scope='colgroup' colspan='{3 if has_paper else 1}'><b>{escape(column.name)}</b>"
@@ -100,7 +100,7 @@ def _cell(
     if against:
         tip = f"The other way round than in the paper: {'; '.join(against)}"
     name = escape(cell_name(line.row, column.name), quote=True)
-    known = f"{line.row}, {column.name}: {words if not unmeasured else line.state}"
+    known = f"{lettered(line.row)}, {column.name}: {words if not unmeasured else line.state}"
     known += f" ({line.badge})" if line.badge else ""
     at = f"<small>{escape(short(line.badge))}</small> " if line.badge else ""
     mark = "<i aria-hidden='true'>≠</i>" if against else ""

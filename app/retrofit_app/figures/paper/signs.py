@@ -27,7 +27,7 @@ COUNTED = {
 }
 
 
-def differences(column: Any, palette: Palette) -> Picture:
+def differences(column: Any, palette: Palette, disagreeing: bool = False) -> Picture:
     """The differences between rows that the paper's numbers claim, and ours with 95 % intervals: do the signs agree?
 
     Drawn are the paper's own methods against opponents that do not lose by dozens of points, whose size would hide these, and
@@ -35,13 +35,14 @@ def differences(column: Any, palette: Palette) -> Picture:
 
     Args:
         column: see `beside_the_paper`.
+        disagreeing: whether to draw only those with the other sign.
     Raises:
         ValueError: none of the differences is measured.
     """
     known = [claim for claim in column.claims if claim.ours is not None]
     if not known:
         raise ValueError(f"none of the paper's differences in {column.table}, {column.name} is measured.")
-    claims = [claim for claim in known if _is_drawn(claim)] or known
+    claims = [claim for claim in known if _is_drawn(claim, disagreeing)] or known
     differences = [
         (f"{escape(claim.left)} \N{MINUS SIGN} {escape(claim.right)}{at(claim.badge)}", claim) for claim in claims
     ]
@@ -88,8 +89,10 @@ def differences(column: Any, palette: Palette) -> Picture:
     )
 
 
-def _is_drawn(claim: Any) -> bool:
-    return claim.verdict == "contradicted" or (claim.group == INFORMATIVE and claim.left.startswith(OURS))
+def _is_drawn(claim: Any, disagreeing: bool) -> bool:
+    if claim.verdict == "contradicted":
+        return True
+    return not disagreeing and claim.group == INFORMATIVE and claim.left.startswith(OURS)
 
 
 def _many(claims: Sequence[Any]) -> str:

@@ -49,7 +49,7 @@ def board(choice: Choice, palette: Palette) -> None:
         works.watch(lambda: leaderboard.going, lambda: growing(asked, palette))
         return
     above, below = st.empty(), st.empty()  # the last leaderboard vanishes at once, instead of turning grey
-    plan = cost.plan(leaderboard)
+    plan = cost.plan(leaderboard, choice.entries)
     with above.container():
         works.ended(leaderboard.state, leaderboard.folder, "finished runs are kept")
         _start(leaderboard, plan)

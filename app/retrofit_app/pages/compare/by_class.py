@@ -12,7 +12,7 @@ from retrofit_app.figures.classes import class_sources, forgotten, origins
 from retrofit_app.figures.confusion import confusion_matrix
 from retrofit_app.models import predictions
 from retrofit_app.runs.compared import FUSED, SEED, Group, Row
-from retrofit_app.runs.words import about
+from retrofit_app.runs.times import about
 
 from . import parameters
 from .parameters import COMPARE

@@ -9,7 +9,8 @@ import streamlit as st
 from retrofit_app.figures import lettered
 from retrofit_app.models import estimates
 from retrofit_app.runs.leaderboards import BoardRun, Leaderboard
-from retrofit_app.runs.words import about
+from retrofit_app.runs.records import Entry
+from retrofit_app.runs.times import likely
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,12 @@ class BoardPlan:
     """Name of a row -> why its method does not apply"""
 
 
-def plan(leaderboard: Leaderboard) -> BoardPlan:
-    """Count and estimate without doing anything."""
+def plan(leaderboard: Leaderboard, entries: Sequence[Entry]) -> BoardPlan:
+    """Count and estimate without doing anything.
+
+    Args:
+        entries: all runs, which give times.
+    """
     from retrofit_core.runs.estimate import START
 
     wanted = [run for run in leaderboard.runs if run.entry is None and run.name not in _refused(leaderboard)]
@@ -42,7 +47,7 @@ def plan(leaderboard: Leaderboard) -> BoardPlan:
     words = f"**{len(leaderboard.runs)} run{'s' if len(leaderboard.runs) > 1 else ''}**: {', '.join(parts)}."
     if missing:  # one process makes them all and loads Python and torch once
         seconds = START + sum(estimate.seconds - START for estimate in missing)
-        words += f" That takes **{about(seconds)}** on this machine."
+        words += f" That takes {likely(seconds, entries)}."
     return BoardPlan(words, len(missing), refusals)
 
 

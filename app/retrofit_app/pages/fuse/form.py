@@ -11,7 +11,7 @@ from retrofit_app.figures import escaped, letter, listing
 from retrofit_app.figures.planned import planned_table, planned_words
 from retrofit_app.models import accuracies, estimates, sources
 from retrofit_app.runs import leaderboards, methods
-from retrofit_app.runs.words import about
+from retrofit_app.runs.times import about
 from retrofit_app.shell import picker
 from retrofit_app.widgets import controls, copies, permission
 from retrofit_app.widgets.errors import guarded
@@ -361,4 +361,4 @@ def start(planned: plan.Plan, picks: Picks) -> None:
         ):
             picker.open_run(busy.name)
     if pressed:
-        starting.begin(planned.config, planned.training)
+        starting.begin(planned.config, planned.training, planned.seconds)

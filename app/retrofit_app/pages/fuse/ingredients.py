@@ -7,7 +7,7 @@ from retrofit_app.figures import Palette, escaped
 from retrofit_app.figures.waterfall import waterfall
 from retrofit_app.runs import ingredients
 from retrofit_app.runs.ingredients import finding, steps_of, table
-from retrofit_app.runs.words import about
+from retrofit_app.runs.times import about
 from retrofit_app.shell import navigation
 from retrofit_app.widgets import works
 from retrofit_app.widgets.errors import guarded

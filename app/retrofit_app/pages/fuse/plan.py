@@ -10,7 +10,7 @@ from retrofit_app import runs
 from retrofit_app.figures import letter, listing, percent
 from retrofit_app.models import accuracies, checkpoints, estimates, sources, uploads
 from retrofit_app.runs import methods
-from retrofit_app.runs.words import about
+from retrofit_app.runs.times import likely
 from retrofit_core.system.refusals import Cure, cures_of
 
 from . import configs
@@ -36,6 +36,8 @@ class Plan:
     """Settings with values that would avoid the refusal"""
     lacking: str = ""
     """What the user has yet to give, in place of a refusal"""
+    seconds: float = 0.0
+    """As predicted"""
     words: str = ""
     """Time and memory, in a sentence"""
     counts: tuple[tuple[int, ...], ...] = ()
@@ -79,7 +81,8 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
             so_far,
             refusal=checkpoints.form_words(estimate.refusal or ""),
             cures=estimate.cures,
-            words=_estimate_words(estimate, config, missing),
+            seconds=estimate.seconds,
+            words=_estimate_words(estimate, config, missing, entries),
         )
     except ValueError as error:
         text = runs.without_folders(error)
@@ -200,15 +203,15 @@ def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.En
     return " · ".join(words)
 
 
-def _estimate_words(estimate: Any, config: Any, trains: bool) -> str:
+def _estimate_words(estimate: Any, config: Any, trains: bool, entries: list[runs.Entry]) -> str:
     fuses = (
         f"fusing {estimate.levels} level{'' if estimate.levels == 1 else 's'}"
         if methods.takes(config.method).levels
         else config.method
     )
     what = f"Training and {fuses}" if trains else f"{fuses[0].upper()}{fuses[1:]}"
-    memory = f" and {size(estimate.memory)} of memory" if estimate.memory else ""
-    return f"{what} {'take' if trains else 'takes'} **{about(estimate.seconds)}**{memory}."
+    memory = f", and {size(estimate.memory)} of memory" if estimate.memory else ""
+    return f"{what} {'take' if trains else 'takes'} {likely(estimate.seconds, entries)}{memory}."
 
 
 def size(count: int) -> str:

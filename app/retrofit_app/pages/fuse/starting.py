@@ -14,9 +14,9 @@ from retrofit_app.shell.picker import open_run
 OPENED = "opened"  # what the session remembers
 
 
-def begin(config: Any, training: Any = None) -> None:
-    """Start, resume or open the run of a config."""
-    _open_started(lambda: runs.start(config, training))
+def begin(config: Any, training: Any, seconds: float) -> None:
+    """Start, resume or open the run of a config; see `runs.start`."""
+    _open_started(lambda: runs.start(config, training, seconds=seconds))
 
 
 def go_on(folder: Path) -> None:

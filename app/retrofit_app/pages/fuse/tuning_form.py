@@ -12,7 +12,7 @@ from retrofit_app.address.rule import switch
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
 from retrofit_app.models.kept import kept
-from retrofit_app.runs.words import about
+from retrofit_app.runs.times import about
 from retrofit_app.widgets import controls, works
 from retrofit_app.widgets.works import Shelf
 from retrofit_core.runs.store import FINETUNING, Work

@@ -9,7 +9,7 @@ from retrofit_app import runs
 from retrofit_app.address.fields import Control
 from retrofit_app.figures import escaped, lettered
 from retrofit_app.runs import followups
-from retrofit_app.runs.words import about
+from retrofit_app.runs.times import about
 from retrofit_app.widgets import controls, works
 from retrofit_core.runs.store import FINETUNING, Work
 

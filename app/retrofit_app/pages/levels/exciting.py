@@ -7,10 +7,11 @@ import numpy as np
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Neurons, escaped, members_words, percent
-from retrofit_app.figures.exciting import Excited, exciting, kernel
+from retrofit_app.figures import Neurons, escaped, letter, members_words, percent
+from retrofit_app.figures.exciting import Excited, exciting, kernel, side_by_side
 from retrofit_app.models import activity, sources
 from retrofit_app.models.activity import Activity
+from retrofit_app.models.heads import attended, on_patches
 from retrofit_app.widgets import example, readings
 
 from .parameters import LEVELS
@@ -24,6 +25,9 @@ INPUTS, INPUTS_ALONE = 4, 256  # most inputs whose weights are drawn: of several
 
 def panel(view: View) -> None:
     """Draw how one group of the run is made: its members, their mean, and the fused neuron, with what excites each most."""
+    if "heads" in view.report.grouping:  # neurons within a head have no counterparts
+        heads(view)
+        return
     run = readings.grouping(view.entry, view.index)
     group = int(view.look.neuron)
     one_neuron(run)
@@ -41,6 +45,33 @@ def panel(view: View) -> None:
     if len(members) > 1:
         st.markdown(target_words(run, group))
     st.html(exciting([fused], view.palette))
+
+
+def heads(view: View) -> None:
+    """Draw what each fused head and the heads that it combines attend to, on the followed image or the first one."""
+    row = example.image(view.entry) or 0
+    try:
+        *parents, fused = attended(view.entry, view.index, row)
+        image = activity.strip(view.entry, (row,))
+    except (OSError, ValueError, KeyError) as error:
+        unreadable(view, "images", error)
+        return
+    every = [
+        (f"{letter(network)}, head {n}", head) for network, of in enumerate(parents) for n, head in enumerate(of, 1)
+    ]
+    st.markdown(
+        "**What do the heads attend to on this image?**",
+        help="Darker: more of the class token's attention, or of all tokens' if there is none. *Shared*: how much of it goes to "
+        "the same tokens as in the fused head. To see another image, follow it as an example, below.",
+    )
+    rows: list[list[tuple[str, str, str]]] = [[("the image", "", image)]]
+    for number, head in enumerate(fused):
+        members = [each for each, to in zip(every, view.report.grouping["heads"], strict=True) if to == number]
+        most = float(max(each[1].max() for each in [*members, ("", head)]))
+        named = [(f"fused head {number + 1}", "combines", head)]
+        named += [(name, f"{100 * float(each.minimum(head).sum()):.0f} % shared", each) for name, each in members]
+        rows.append([(name, note, kernel(on_patches(each)[None], most, view.palette)) for name, note, each in named])
+    st.html("".join(map(side_by_side, rows)))
 
 
 def reading(seen: Activity, weights: bool) -> str:

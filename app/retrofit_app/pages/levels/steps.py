@@ -80,6 +80,13 @@ def scores_table(view: View, score: str) -> pd.DataFrame:
 
 def targets(view: View) -> None:
     """Draw a fused neuron's target."""
+    if "heads" in view.report.grouping:
+        view.say(
+            "Each fused head keeps the directions of its heads that matter most for where they attend. No single neuron has a "
+            "target."
+        )
+        exciting.heads(view)
+        return
     aligned = view.report.form == "aligned"
     view.say(
         "Each fused neuron has the mean of its group's weights. This method fits nothing, so there are no targets."

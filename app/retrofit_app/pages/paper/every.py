@@ -26,7 +26,12 @@ FAILED = (
     Column("paper", "Points, with their standard deviation."),
     Column("ours", "Points."),
     Column("95 %", "Our interval."),
-    Column("likely reason", "Open: nobody has tested one yet.", is_number=False),
+    Column(
+        "likely reason",
+        "Within the paper's noise: neither its difference is more than two of its deviations from 0, nor ours from its. "
+        "Open: nobody has tested a reason yet.",
+        is_number=False,
+    ),
 )
 PAPERS = "in the paper's settings (given parents have a size and a training of their own)"
 
@@ -54,16 +59,24 @@ def failed(name: str, title: str, summary: Any) -> list[Line]:
     from retrofit_core.experiments.report_words import claim_words
 
     lines = [
-        Line((*(cell.replace("-", MINUS) for cell in claim_words(claim)[:4]), _reason(claim, count.badge)))
+        Line(
+            (
+                f"{claim.column}: {sides}",
+                *(number.replace("-", MINUS) for number in numbers),
+                _reason(claim, count.badge),
+            )
+        )
         for count in summary.counts
         for claim in count.claims
         if count.table == name and claim.verdict == "contradicted"
+        for sides, *numbers in [claim_words(claim)[:4]]
     ]
     return [Line((), heading=title), *lines] if lines else []
 
 
 def _reason(claim: Any, badge: str) -> str:
-    if claim.is_noise:
+    low, high = claim.interval
+    if claim.is_noise and low - 2 * claim.deviation <= claim.paper <= high + 2 * claim.deviation:
         return "within the paper's own noise"
     seeds = "one fusion seed, " if claim.seeds == 1 else ""
     return f"open; here: {seeds}{badge}" if badge != "paper" else f"open; {seeds}the paper's settings"

@@ -51,7 +51,7 @@ def one(stamp: Stamp, palette: Palette) -> None:
     else:
         widgets.why(AGREEING if chosen.disagreeing and not any(marked.values()) else EMPTY)
     taking.files(stamp, [name], place.scale, name)
-    pictures.pictures(shown, columns, place.scale, palette)
+    pictures.pictures(shown, columns, place.scale, palette, marked if chosen.disagreeing else None)
     if place.cell:
         recipe.dialog(shown, columns, place.cell, picker.choice().entries)
 

@@ -1,6 +1,6 @@
-"""A column's pictures, as in the notebooks: of all its rows, because claims and orders mean nothing without some of them."""
+"""A column's pictures, as in the notebooks: of all its rows, or of those that disagree with the paper."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -28,15 +28,21 @@ from .parameters import PAPER
 Draw = Callable[[Palette], Picture]
 
 
-def pictures(shown: Shown, columns: Sequence[Any], scale: str, palette: Palette) -> None:
-    """Draw one picture of one column, and its controls."""
-    measured = {column.name: column for column in columns if column.lines}
+def pictures(
+    shown: Shown, columns: Sequence[Any], scale: str, palette: Palette, only: Mapping[str, Collection[str]] | None
+) -> None:
+    """Draw one picture of one column, and its controls.
+
+    Args:
+        only: column -> the rows to draw numbers of, whose claims disagree (default: all rows and claims).
+    """
+    measured = {column.name: column for column in columns if column.lines and (only is None or only[column.name])}
     if not measured:
         return
     st.header("One column as pictures", anchor=False)
     name = parameters.column(list(measured))
     column = measured[name]
-    offered = drawings(column)
+    offered = drawings(column, None if only is None else only[name])
     kind = parameters.picture(list(offered))
     with st.container(horizontal=True, key="paper-pictures"):
         if len(measured) > 1:
@@ -55,13 +61,16 @@ def pictures(shown: Shown, columns: Sequence[Any], scale: str, palette: Palette)
     widgets.chart(f"paper-{kind}", draw, palette, column.frame, origin, heading=heading)
 
 
-def drawings(column: Any) -> dict[str, tuple[str, Draw]]:
-    """A column's possible pictures, with their names."""
-    drawn: dict[str, tuple[str, Draw]] = {"numbers": ("Numbers", lambda palette: beside_the_paper(column, palette))}
+def drawings(column: Any, only: Collection[str] | None) -> dict[str, tuple[str, Draw]]:
+    """A column's possible pictures, with their names; an order is always that of all methods."""
+    rows = [line.row for line in column.lines if only and line.row in only]
+    drawn: dict[str, tuple[str, Draw]] = {
+        "numbers": ("Numbers", lambda palette: beside_the_paper(column, palette, rows))
+    }
     if column.ranked is not None:
         drawn["order"] = ("Order of the methods", lambda palette: rank_against_rank(column, palette))
     if any(claim.ours is not None for claim in column.claims):
-        drawn["differences"] = ("Which method is ahead?", lambda palette: differences(column, palette))
+        drawn["differences"] = ("Which method is ahead?", lambda palette: differences(column, palette, bool(only)))
     metrics = {
         name: value
         for line in column.lines

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import escaped
+from retrofit_app.figures import escaped, lettered
 from retrofit_app.figures.leaderboard import seconds_words
 from retrofit_app.figures.paper.cells import BETWEEN
 from retrofit_app.figures.quantities import quantity
@@ -38,7 +38,7 @@ def dialog(shown: Shown, columns: Sequence[Any], cell: str, entries: list[runs.E
     row, _, name = cell.rpartition(BETWEEN)
     column = next(column for column in columns if column.name == name).of(row)
     show = st.dialog(
-        escaped(f"{row}, {name}"), width="medium", on_dismiss=lambda: parameters.to_cell("")
+        escaped(f"{lettered(row)}, {name}"), width="medium", on_dismiss=lambda: parameters.to_cell("")
     )(guarded(_recipe))  # fmt: skip
     show(shown, column, row, entries)
 
