@@ -1537,7 +1537,7 @@ MUTATIONS = [
         "retrofit_core/cli/fusing.py",
         "config_of(context, options=context.obj)",
         "config_of(context)",
-        "tests/test_cli.py::test_a_merge_file_repeats_a_merge",
+        "tests/test_snippets.py::test_every_flag_reaches_the_config",
     ),
     Mutation(
         "command line: the fine-tuned network stands for the fused one",

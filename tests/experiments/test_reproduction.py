@@ -161,24 +161,13 @@ def test_claims_and_recipes_are_found_by_their_names(bundle, runs):
         (lambda vgg: vgg.column("2-way").claim("KF-Linear", "worst parent"), "unknown difference"),
         (lambda vgg: vgg.column("2-way").at("paper"), "unknown scale of vgg11-noniid, 2-way 'paper'"),
         (lambda vgg: vgg.measure(1), "needs a scale"),
+        (lambda vgg: table("vgg-noniid"), "Did you mean 'vgg11-noniid'"),
+        (lambda vgg: table("vgg11-noniid", results="nowhere.json"), "cannot be read"),
     ],
 )
 def test_what_is_not_there_is_said_in_a_sentence(bundle, runs, ask, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         ask(table("vgg11-noniid", runs=runs, results=bundle))
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"name": "vgg-noniid"}, "Did you mean 'vgg11-noniid'"),
-        ({"columns": ["3-way"]}, "unknown column of vgg11-noniid '3-way'"),
-        ({"results": "nowhere.json"}, "cannot be read"),
-    ],
-)
-def test_wrong_requests_are_refused_at_once(options, sentence, runs):
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        table(**{"name": "vgg11-noniid", "runs": runs, **options})
 
 
 def test_what_is_missing_is_measured_once(runs):
