@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ def skip_without(*paths: str) -> None:
 def each_case(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test], Test]:
     """`pytest.mark.parametrize` within one test: every case is tried, and those that fail are reported by their values.
 
-    Each case has a monkeypatch, a folder, captured output and a generator of its own; it shares all other fixtures.
+    Each case has a monkeypatch, a folder, captured output and a generator of its own; it shares all other fixtures. The
+    environment variable CASE holds words: only cases that have them are tried.
     """
     arguments = [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
     listed = [tuple(case) if len(arguments) > 1 or isinstance(names, tuple) else (case,) for case in cases]
@@ -42,6 +44,8 @@ def each_case(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[T
         def all_cases(subtests: pytest.Subtests, **given: Any) -> None:
             for number, case in enumerate(named):
                 words = ", ".join(str(getattr(value, "__name__", value))[:80] for value in case.values())
+                if os.environ.get("CASE", "") not in words:
+                    continue
                 with subtests.test(words), pytest.MonkeyPatch.context() as patch:
                     plain(**case, **_renewed(given, number, patch))
 

@@ -124,6 +124,8 @@ def test_a_failed_run_says_why(config, tmp_path):
         runs.execute(broken, tmp_path / "run")
     status = runs.read_status(tmp_path / "run")
     assert status["state"] == "failed" and "cannot be drawn" in status["error"]
+    runs.execute(config, tmp_path / "run")  # the folder is free for other settings
+    assert runs.read_run(tmp_path / "run").config == config and runs.read_status(tmp_path / "run")["state"] == "done"
 
 
 def test_a_folder_of_another_run_is_refused(config, tmp_path):
