@@ -158,7 +158,7 @@ SAID = [
     (of_parts(20, 70, 90), "Groups bring +50.0 points, then the fit brings +20.0 points", "\N{MINUS SIGN}"),
     (of_parts(70, 20, 10), "Groups bring \N{MINUS SIGN}50.0 points, then the fit brings \N{MINUS SIGN}10.0", "+"),
     (of_parts(20, 70, 90, 95), "points; random groups instead: +5.0 points.", "chance"),
-    (of_parts(20, 70, 70.1, 70.2), "the fit brings +0.1 points (may be chance); random groups instead: +0.1 points (may", "\N{MINUS SIGN}"),
+    (of_parts(2, 70, 70.1, 70.2), "fit brings +0.1 points (may be chance); random groups instead: +0.1 points", "\N{MINUS SIGN}"),
     (of_parts(20, 70, 90, 80), "points; random groups instead: \N{MINUS SIGN}10.0 points.", "+10"),
     (of_classes([90.0, 0.0], [0.0, 90.0]), "Network A knows cat best and network B knows dog best", "equally"),
     (of_classes([90.0, 90.0], [90.0, 90.0]), "equally well", "best"),
