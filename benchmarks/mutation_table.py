@@ -506,8 +506,8 @@ MUTATIONS = [
     Mutation(
         "levels: neurons of a linear layer on axis 1",
         "retrofit_core/networks/levels/axes.py",
-        'return len(node.meta["value"]) - 1',
-        "return 1",
+        'makers[other] = len(other.meta["value"]) - 1',
+        "makers[other] = 1",
         "tests/test_levels.py::test_tokens_have_their_neurons_last",
     ),
     Mutation(
@@ -770,10 +770,10 @@ MUTATIONS = [
         "tests/test_closed_forms.py::test_neurons_of_several_levels_side_by_side_keep_their_groups",
     ),
     Mutation(
-        "levels: the axis along which a change spreads",
+        "levels: the axis along which neurons are the same",
         "retrofit_core/networks/levels/axes.py",
-        "least = min(shares)",
-        "least = sorted(shares)[-2]",
+        "axis = axes[0] if len(axes) == 1 else makers",
+        "axis = 1 if len(axes) == 1 else makers",
         "tests/test_levels.py::test_the_neuron_axis_is_followed_through_permutations",
     ),
     Mutation(
@@ -785,9 +785,9 @@ MUTATIONS = [
     ),
     Mutation(
         "symmetry: correlations without means",
-        "retrofit_core/networks/symmetry/watch.py",
-        "self.zz / self.rows - mean[:, None] * mean",
-        "self.zz / self.rows",
+        "retrofit_core/baselines/watch.py",
+        "sums.zz / sums.rows - mean[:, None] * mean",
+        "sums.zz / sums.rows",
         "tests/test_symmetry.py::test_sums_are_those_of_the_levels",
     ),
     Mutation(

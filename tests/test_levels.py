@@ -213,23 +213,6 @@ def test_the_neuron_axis_is_followed_through_permutations(turn):
     assert_reproduces(model, levels, x)
 
 
-def disagreeing(x: Tensor) -> Tensor:
-    """Square, so that both orders of axes can be added: on the right they are positions."""
-    return x[:, :, :3, :3].permute(0, 2, 3, 1) + x[:, :, :3, :3]
-
-
-def test_an_ambiguous_neuron_axis_is_refused_until_it_is_named():
-    model, x = initialised(Turned(disagreeing), 0), normal(3, *CNN_SHAPE)
-    with pytest.raises(
-        ValueError, match=r"level 'conv' .*neuron axis is ambiguous.*to partition\(\), .* neuron_axis=-1"
-    ):
-        partition(model, x, "activations")
-    with pytest.raises(ValueError, match=r"parent 0: level 'conv' .*boundaries=\[module names\] of fuse\(\)"):
-        fuse([model, model], normal(12, *CNN_SHAPE), boundaries="activations", fit="gradient")
-    levels = partition(model, x, "activations", neuron_axis=-1)
-    assert [level.width for level in levels] == [3, 2]
-
-
 def test_tokens_have_their_neurons_last():
     model = initialised(nn.Sequential(nn.Linear(5, 6), nn.GELU(), nn.Linear(6, 4), nn.Flatten(), nn.Linear(12, 2)), 0)
     levels = partition(model, normal(2, 3, 5))

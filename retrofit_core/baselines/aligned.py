@@ -14,6 +14,7 @@ from ..fusion.eligibility import check_inputs
 from ..fusion.grouping import Grouping
 from ..fusion.importance import Neurons, Scores, importance_name
 from ..fusion.importance.scoring import check_parents_data
+from ..fusion.moments import Moments
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
 from ..networks.code import check_same_code, parent_names
@@ -22,10 +23,8 @@ from ..networks.norm_statistics import has_statistics, reset_statistics
 from ..networks.outputs import say_what_is_left
 from ..networks.symmetry import (
     Group,
-    Sums,
     TensorPart,
     check_rest,
-    group_sums,
     mapped,
     matching,
     neuron_groups,
@@ -37,6 +36,7 @@ from ..system.refusals import Refusal
 from ..system.settings import setting
 from .repair import mapped_goals, rescale
 from .scores import group_scores, neurons_of_groups
+from .watch import group_sums
 
 #: For one parent, group -> T and U, (n_k, d) each: fused neurons are the mean of T' over the parents, U passes their values on.
 Pairs = dict[str, tuple[Tensor, Tensor]]
@@ -120,7 +120,7 @@ class AlignmentPlan(Plan):
         """The scores of each parent's neurons in a group."""
         return [parent.values[index] for parent in self.scored]
 
-    def sums(self, *, after: bool = False) -> list[Sums]:
+    def sums(self, *, after: bool = False) -> list[Moments]:
         """Sums of the neurons' values per group on the fusion data, after or before the activation function."""
         with self.clock.phase("forward"):
             return group_sums(
@@ -129,7 +129,7 @@ class AlignmentPlan(Plan):
 
     def assign(
         self,
-        sums: Sequence[Sums],
+        sums: Sequence[Moments],
         find: Callable[[int], tuple[Tensor, dict[str, Any]]],
     ) -> list[LevelReport]:
         """Assign the parents' neurons to fused ones, group by group.

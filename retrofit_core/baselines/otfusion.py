@@ -15,12 +15,14 @@ import torch
 from torch import Tensor
 
 from ..fusion.grouping import KMeans, first_least
+from ..fusion.moments import Moments
 from ..fusion.results import FusionResult, LevelReport
 from ..fusion.task import Task
-from ..networks.symmetry import Group, Sums, mapped, tensors
+from ..networks.symmetry import Group, mapped, tensors
 from ..system.extras import require
 from ..system.settings import setting
 from .aligned import AlignmentPlan, Averager, Pairs, check_enough, lines_of, plan_alignment
+from .watch import precision
 
 Mode = Literal["activations", "weights"]
 Solver = Literal["exact", "sinkhorn"]
@@ -152,7 +154,7 @@ class OTFusion(Averager):
 
 def align_by_transport(
     plan: AlignmentPlan,
-    sums: Sequence[Sums],
+    sums: Sequence[Moments],
     gram: Callable[[int, Sequence[Pairs]], Tensor],
     *,
     solver: Solver,
@@ -185,7 +187,7 @@ def align_by_transport(
         facts: dict[str, Any] = {"algorithm": algorithm, "cost": 0.0}
         labels = []
         for k, part in enumerate(_parts(widths)):
-            cost = _distances(inner, part, centres, squared, sums[index].precision)
+            cost = _distances(inner, part, centres, squared, precision(sums[index]))
             stays = k == anchor or (group.fixed and not match_classes)
             flow = torch.diag(nu) if stays else joined and joined(index, flows[k])
             if flow is None:
@@ -226,14 +228,14 @@ def _centres(
     return groups.targets(s).A, totals / totals.sum()
 
 
-def _distances(gram: Tensor, part: slice, centres: Tensor, squared: bool, precision: float) -> Tensor:
+def _distances(gram: Tensor, part: slice, centres: Tensor, squared: bool, rounding: float) -> Tensor:
     """(n_k, d) distances between a parent's neurons and the anchor's, from inner products; 0 where rounding may be all that
-    differs (`Sums.precision`)."""
+    differs (`watch.precision`)."""
     norms = gram.diagonal()[part]
     against = gram @ centres
     energies = (centres * against).sum(0)
     distances = norms[:, None] + energies - 2 * against[part]
-    distances = distances.where(distances > precision * (norms[:, None] + energies), 0.0)
+    distances = distances.where(distances > rounding * (norms[:, None] + energies), 0.0)
     return distances if squared else distances.sqrt()
 
 

@@ -8,14 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from ..fusion.grouping import assigned, pairwise_costs
+from ..fusion.moments import Moments
 from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
-from ..networks.symmetry import Group, Sums, tensors
+from ..networks.symmetry import Group, tensors
 from ..networks.symmetry.maps import reordered_tensors
 from ..system.monitor import Monitor
 from ..system.settings import setting
 from .aligned import AlignmentPlan, Averager, Pairs, check_pair, check_widths, lines_of, plan_alignment
 from .otfusion import Mode, incoming
+from .watch import correlation
 
 Similarity = Literal["distance", "unsquared", "correlation"]
 #: Coordinate descent stops if no pairing gains this much, or after this many rounds (the authors' code).
@@ -92,11 +94,11 @@ class GitReBasin(Averager):
         return plan.finish(self, reports, maps, reset_norms=self.repair)
 
 
-def _matched(sums: Sums, s0: Tensor, s1: Tensor, similarity: str) -> Tensor:
+def _matched(sums: Moments, s0: Tensor, s1: Tensor, similarity: str) -> Tensor:
     """(n,) the neuron of parent 1 paired with each neuron of parent 0."""
     n = len(s0)
     if similarity == "correlation":
-        cost = -sums.correlation()[:n, n:]
+        cost = -correlation(sums)[:n, n:]
     elif similarity == "distance":
         cost = pairwise_costs(sums.zz, torch.cat([s0, s1]), n)
     else:  # s_i |m - a_i| + s_j |m - a_j| with m the weighted mean of both

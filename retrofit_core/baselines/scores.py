@@ -8,9 +8,10 @@ from torch import Tensor, nn
 from ..fusion.importance import IMPORTANCE, Importance, Neurons, Place, Scores, importance_name
 from ..fusion.importance.scoring import check_labels, importance_scores, normalised, scores_at
 from ..networks.levels import partition, trace
-from ..networks.symmetry import Group, Watched
+from ..networks.symmetry import Group
 from ..system.monitor import Monitor
 from ..system.refusals import Refusal
+from .watch import Watched
 
 
 def neurons_of_groups(

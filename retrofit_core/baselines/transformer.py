@@ -10,13 +10,15 @@ from typing import ClassVar, Literal, Self
 import torch
 from torch import Tensor
 
+from ..fusion.moments import Moments
 from ..fusion.results import FusionResult
 from ..fusion.task import Task
-from ..networks.symmetry import Group, Junction, Sums, group_sums, groups_apart, tensors
+from ..networks.symmetry import Group, Junction, groups_apart, tensors
 from ..system.extras import require
 from ..system.settings import COUNT, setting
 from .aligned import AlignmentPlan, Averager, Pairs, groups_of, lines_of, plan_alignment
 from .otfusion import Mode, Solver, align_by_transport, anchor_of, weight_gram, why_no_strength
+from .watch import correlation, group_sums
 
 Residual = Literal["mean", "only_resid", "no_resid"]
 #: The authors' best Sinkhorn strengths.
@@ -138,7 +140,7 @@ class TransformerOTFusion(Averager):
                 return sums[index].zz
             if self.mode == "weights" and group.junction is None:
                 return weight_gram(plan, states, index, maps, unit_rows=self.unit_rows)
-            return sums[index].correlation() if self.standardise else sums[index].zz
+            return correlation(sums[index]) if self.standardise else sums[index].zz
 
         def joined(index: int, flows: Mapping[str, Tensor]) -> Tensor | None:
             junction = plan.groups[anchor][index].junction
@@ -167,7 +169,7 @@ def _scores_of(group: Group, coarse: Sequence[Group], scores: Sequence[Tensor]) 
     return picked / picked.sum()
 
 
-def _sums(plan: AlignmentPlan, states: Sequence[Mapping[str, Tensor]], window: int) -> list[Sums]:
+def _sums(plan: AlignmentPlan, states: Sequence[Mapping[str, Tensor]], window: int) -> list[Moments]:
     """Sums of each group's values, or of a token's entries, which no layer computes."""
     seen = [index for index, group in enumerate(plan.targets) if group.points]
     groups = [[of_parent[index] for index in seen] for of_parent in plan.groups]
@@ -177,7 +179,7 @@ def _sums(plan: AlignmentPlan, states: Sequence[Mapping[str, Tensor]], window: i
         if index not in sums:
             first_parts = [of_parent[index].parts[0] for of_parent in plan.groups]
             z = torch.cat([lines_of(state[p.name], p) for state, p in zip(states, first_parts, strict=True)]).double()
-            sums[index] = Sums(z.shape[1], z @ z.T, z.sum(1))
+            sums[index] = Moments(z @ z.T, z.sum(1), rows=z.shape[1], rounding=torch.finfo(z.dtype).eps)
     return [sums[index] for index in range(len(plan.targets))]
 
 

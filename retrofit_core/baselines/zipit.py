@@ -15,6 +15,7 @@ from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
 from ..system.settings import FRACTION, setting
 from .aligned import AlignmentPlan, Averager, averaging_maps, check_enough, plan_alignment
+from .watch import correlation
 
 #: Similarities that differ by less are equal, so that rounding decides nothing.
 STEP = 1e-9
@@ -77,7 +78,7 @@ class ZipIt(Averager):
             if group.fixed:
                 return torch.arange(group.width).repeat(len(widths)), {"algorithm": "zip"}
             origins = torch.repeat_interleave(torch.arange(len(widths)), torch.tensor(widths))
-            similarity = sums[index].correlation().cpu()
+            similarity = correlation(sums[index]).cpu()
             labels, merges = zip_neurons(similarity, origins, group.width, a=self.a, b=self.b)
             return labels, {"algorithm": "zip", **merges}
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..networks.checkpoints import load_model, read_metadata, save_model
 from ..networks.levels import Level, single_level
-from ..networks.symmetry import Group, Sums
+from ..networks.symmetry import Group
 from ..networks.user_code import NotAllowed
 from ..system import device as devices
 from ..system import files
@@ -130,7 +130,7 @@ class Fitted:
 def level_report(
     level: Level | Group,
     widths: Sequence[int],
-    sums: Moments | Rows | Sums,
+    sums: Moments | Rows,
     s: Tensor,
     groups: Grouping,
     fitted: Fitted,

@@ -105,7 +105,7 @@ def _cause(table: Any, level: int) -> str:
     if errors[level] < np.median(errors):
         largest = int(np.argmax(errors))
         return (
-            f"Its own error is small: {error} of its neurons' energy. {first_up(_named(table, largest))} has the largest, "
+            f"Its own error is {error} of its neurons' energy; {_named(table, largest)} has the largest, "
             f"{percent(errors[largest])}."
         )
     if row["grouping share"] >= row["approximation share"]:

@@ -12,7 +12,7 @@ from ...system.registry import first_line
 from ..outputs import as_classifier
 from ..packing import TakingPacked
 from ..wrappers import class_name, refuse_archived, unwrapped, wrapper_of
-from .axes import NeuronAxes
+from .axes import neuron_axis
 from .building import build_level
 from .cuts import choose_cuts
 from .folds import folded
@@ -36,7 +36,6 @@ def partition(
     boundaries: str | int | Sequence[str] = "preactivations",
     *,
     leaves: Sequence[str] = (),
-    neuron_axis: int | None = None,
 ) -> list[Level]:
     """Cut a model into levels whose composition is the model.
 
@@ -52,13 +51,12 @@ def partition(
             after the sum that alone uses its outputs), a number of levels, or names of modules to cut after.
         leaves: names of submodules to trace as a whole. Submodules that torch.fx cannot follow are added automatically, up to
             the whole model but its last layers: see `SINGLE`.
-        neuron_axis: axis of the neurons at all boundaries; default: found from the model.
     Raises:
         ValueError: the model cannot be traced or cut this way (the message says why and what to do), two levels would share
             a parameter, a BatchNorm keeps no running statistics, or a level ends where the first axis counts neither
             samples nor samples and their tokens.
     """
-    return cut_trace(trace_classifier(model, example, leaves), boundaries, neuron_axis=neuron_axis)
+    return cut_trace(trace_classifier(model, example, leaves), boundaries)
 
 
 @exact()
@@ -81,15 +79,12 @@ def classifier(model: nn.Module, example: Tensor) -> nn.Module:
 
 
 @exact()
-def cut_trace(
-    trace: Trace, boundaries: str | int | Sequence[str] = "preactivations", *, neuron_axis: int | None = None
-) -> list[Level]:
+def cut_trace(trace: Trace, boundaries: str | int | Sequence[str] = "preactivations") -> list[Level]:
     """Cut a traced model into levels; see `partition`."""
     model, example, inside = trace.model, trace.example, boundaries == "layers"
     of_levels, folds = folded(trace, layers=inside)
     graph = of_levels.graph
     _refuse_batch_statistics(graph)
-    axes = NeuronAxes(graph, example)
     cuts = choose_cuts(graph, boundaries, model)
     segments = cut_into_segments(graph, cuts)
     names = names_of(segments)
@@ -107,7 +102,7 @@ def cut_trace(
             folds,
             parts,
             head=segment.after is cuts[-1],
-            axes=partial(axes.of, by_user=neuron_axis),
+            axes=partial(neuron_axis, trace),
             adding=boundaries == "layers",
         )
         for name, segment in zip(names, segments, strict=True)

@@ -2,7 +2,8 @@
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -30,11 +31,14 @@ class Trace:
     """(B, ...)"""
     sizes: bool
     """Whether the model's code reads sizes"""
+    rules: Any = field(default=None, init=False)
+    """The neurons of its tensors, once they are known, see `symmetry.rules.rules_of`"""
 
     def copy(self) -> "Trace":
         """A copy whose graph may be changed; nodes keep their names."""
         return replace(self, graph=copy.deepcopy(self.graph))
 
+    @cached_property
     @torch.no_grad()
     def of_one(self) -> "Trace":
         """A copy with the shapes of the first sample alone."""

@@ -3,7 +3,6 @@
 from .apart import groups_apart
 from .groups import IN_PLACE, NeuronTrace, neuron_groups, shuffled
 from .maps import Group, Junction, Maps, Point, TensorPart, check_rest, mapped, matching, reordered, tensors
-from .watch import Sums, Watched, group_sums
 
 __all__ = [
     "IN_PLACE",
@@ -13,10 +12,7 @@ __all__ = [
     "NeuronTrace",
     "TensorPart",
     "Point",
-    "Sums",
-    "Watched",
     "check_rest",
-    "group_sums",
     "groups_apart",
     "mapped",
     "matching",

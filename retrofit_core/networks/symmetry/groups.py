@@ -21,7 +21,7 @@ from ..levels.tracing import Trace, trace
 from ..levels.weights import refuse_computed_weights
 from ..wrappers import class_name
 from .maps import Group, Point, TensorPart, reordered
-from .rules import FIXED, Rules, Seen, varying_axes
+from .rules import FIXED, Rules, Seen, rules_of, varying_axes
 
 #: Largest relative change of the outputs at which a permuted network counts as the same; float64 networks may hold float32 parts.
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-5}
@@ -59,11 +59,11 @@ class NeuronTrace:
     """
 
     def __init__(self, trace: Trace) -> None:
-        self.trace = trace.of_one()
+        self.trace = trace.of_one
         refuse_computed_weights(trace.model, class_name(trace.model))
         # First try to keep pieces of a tensor in one group (as in a channel shuffle), then apart.
         for pieces in (False, True):
-            self._follow(Rules(self.trace, pieces=pieces))
+            self._follow(Rules(self.trace, pieces=True) if pieces else rules_of(trace))
             try:
                 _check(trace.model, self.groups, self.trace.example)
                 break

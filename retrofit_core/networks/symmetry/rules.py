@@ -518,6 +518,8 @@ class Rules:
         equation, operands = str(node.args[0]).replace(" ", ""), _nodes(node)
         inputs, _, output = equation.partition("->")
         names = inputs.split(",")
+        if len(operands) == 1 and sorted(inputs) == sorted(output):  # axes in another order
+            return self._move(node)
         if len(operands) != 2 or "." in equation or not output or any(len(set(name)) < len(name) for name in names):
             return self._unknown(node)
         summed = [letter for letter in dict.fromkeys("".join(names)) if letter not in output]
@@ -593,6 +595,12 @@ class Rules:
             for number in set(numbers.tolist()):
                 labels[number] = (*labels.get(number, ()), part)
         self.splits.append(labels)
+
+
+def rules_of(trace: Trace) -> Rules:
+    """The pass over a trace of any number of samples; made once."""
+    trace.rules = trace.rules or Rules(trace.of_one)
+    return trace.rules
 
 
 def _argument(node: fx.Node, name: str, position: int, default: object) -> Any:

@@ -68,7 +68,7 @@ def notes(groups: Sequence[Group]) -> list[str]:
     if any(row.n == 0 for row in rows):
         sentences.append("Runs without numbers were not measured; retrofit fuse … --evaluate does it.")
     if any(group.wants_baseline for group in groups):
-        sentences.append("No baseline has run on these networks yet.")
+        sentences.append("No further baseline has run on these networks yet.")
     return sentences
 
 

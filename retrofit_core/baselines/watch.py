@@ -4,7 +4,6 @@ Legend: N rows = samples x positions, m neurons of all networks side by side.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isqrt
 from typing import Any
 
@@ -12,42 +11,31 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
-from ...system.device import CHUNK_BYTES, check_sums
-from ...system.monitor import Monitor
-from ..levels.same_code import traces_of
-from ..levels.tracing import Interpreter, Trace
-from .maps import Group, Point
+from ..fusion.moments import Moments
+from ..networks.levels.same_code import traces_of
+from ..networks.levels.tracing import Interpreter, Trace
+from ..networks.symmetry import Group, Point
+from ..system.device import CHUNK_BYTES, check_sums
+from ..system.monitor import Monitor
 
 MOST_SAMPLES = 100  # per batch, for visible progress and quick cancelling
 #: Roundings by which products of equal neurons may differ.
 ROUNDINGS = 256
 
 
-@dataclass(eq=False)
-class Sums:
-    """Sums over rows of one group's values, with all networks side by side."""
+def precision(sums: Moments) -> float:
+    """What is smaller, relative to the neurons' squares, may be rounding alone."""
+    return ROUNDINGS * sums.rounding
 
-    rows: int
-    zz: Tensor
-    """(m, m) inner products, float64"""
-    sz: Tensor
-    """(m,) sums"""
-    dtype: torch.dtype = torch.float64
-    """Precision of the products"""
 
-    @property
-    def precision(self) -> float:
-        """What is smaller, relative to the neurons' squares, may be rounding alone."""
-        return ROUNDINGS * torch.finfo(self.dtype).eps
-
-    def correlation(self) -> Tensor:
-        """(m, m) Pearson correlations; 0 for constant neurons (silent ones), also with themselves."""
-        mean, square = self.sz / self.rows, self.zz.diagonal() / self.rows
-        covariance = self.zz / self.rows - mean[:, None] * mean
-        variance = covariance.diagonal()
-        constant = variance <= self.precision * square
-        scale = torch.where(constant, 0.0, variance.where(~constant, 1.0).rsqrt())
-        return covariance * scale[:, None] * scale
+def correlation(sums: Moments) -> Tensor:
+    """(m, m) Pearson correlations; 0 for constant neurons (silent ones), also with themselves."""
+    mean, square = sums.sz / sums.rows, sums.zz.diagonal() / sums.rows
+    covariance = sums.zz / sums.rows - mean[:, None] * mean
+    variance = covariance.diagonal()
+    constant = variance <= precision(sums) * square
+    scale = torch.where(constant, 0.0, variance.where(~constant, 1.0).rsqrt())
+    return covariance * scale[:, None] * scale
 
 
 class Watched(Interpreter):
@@ -124,7 +112,7 @@ def group_sums(
     window: int | None = None,
     monitor: Monitor | None = None,
     leaves: Sequence[str] = (),
-) -> list[Sums]:
+) -> list[Moments]:
     """Sums over all samples and positions, one per group.
 
     Args:
@@ -146,7 +134,7 @@ def group_sums(
         value.numel() * value.element_size() for network in watched for value in network.watch(example)[0].values()
     )
     batch = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, size)))
-    totals: list[Sums] = []
+    totals = dict[int, Moments]()
     for x in (monitor or Monitor()).each("step", inputs.split(batch), name="forward"):
         values = [network.watch(x.to(device))[0] for network in watched]
         for number, together in enumerate(zip(*groups, strict=True)):
@@ -160,13 +148,8 @@ def group_sums(
                     "the parents; they can be compared only position by position. Use a KF method."
                 )
             z = torch.cat(rows, 1)  # products in the networks' precision, sums in float64
-            new = Sums(len(z), (z.T @ z).double(), z.sum(0).double(), z.dtype)
-            if len(totals) <= number:
-                totals.append(new)
-            else:
-                totals[number].rows += new.rows
-                totals[number].zz += new.zz
-                totals[number].sz += new.sz
-    for group, total in zip(groups[0], totals, strict=True):
-        check_sums(group.name, total.zz, total.sz)
-    return totals
+            new = Moments((z.T @ z).double(), z.sum(0).double(), rows=len(z), rounding=torch.finfo(z.dtype).eps)
+            totals[number] = totals[number] + new if number in totals else new
+    for number, total in totals.items():
+        check_sums(groups[0][number].name, total.zz, total.sz)
+    return list(totals.values())
