@@ -126,7 +126,7 @@ class Ridge(Fit):
                     cure,
                 )
         if self.needs_parents_weights:
-            check_mapped(levels, example)
+            check_mapped(levels)
 
     def products(self, weights: torch.dtype, device: torch.device) -> torch.dtype:
         """float32 if the ridge outweighs its rounding; see `product_dtype`."""

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from torch import fx, nn
 
 from .cuts import between, end_of, landed, stays_as_it_is, sum_behind
-from .folds import Fold
+from .folds import Fold, spread
 from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
 from .kinds import LAYERS, TRANSPARENT, BatchNorm, does, held, is_entrywise, is_layer, is_sum, parameter_count
 from .level import Alive, Level, Output
@@ -98,7 +98,8 @@ def _form(
     apart = {node: _rows(node, layer, parts) for node, layer in zip(reads, nodes, strict=False)}
     apart |= {stream: parts.get(segment.after, PLAIN)} if stream else {}
     prefix = graph_module(segment.nodes, segment.before, reads, parts, apart)
-    facts = (layers, tuple(str(node.target) for node in nodes), prefix, stream is not None)
+    inputs = tuple((read.all_input_nodes[0] if read.target is spread else read).name for read in reads[: len(nodes)])
+    facts = (layers, tuple(str(node.target) for node in nodes), prefix, stream is not None, inputs)
     if not layers:
         return Tied(*facts)
     if isinstance(layers[0], nn.Embedding):
