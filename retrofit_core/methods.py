@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from torch import nn
@@ -47,7 +48,7 @@ class Method(Line[type[Algorithm]]):
     `METHODS["KF-Linear"].help()` and its signature list all keywords of a method, with defaults and ranges.
     """
 
-    @property
+    @cached_property
     def takes(self) -> Takes:
         """What it accepts; its grouping, if any, determines the parents that it accepts, and its fit the levels."""
         takes = self.value.takes
@@ -217,7 +218,7 @@ class Method(Line[type[Algorithm]]):
         call = f'METHODS["{self.name}"](models, {data}keyword=...)'
         return "\n".join([self.description, "", call, "", of, "", "Keywords:", *lines])
 
-    @property
+    @cached_property
     def _tables(self) -> dict[str, Mapping[str, type[Any]]]:
         """The tables of names of the parts and the importance."""
         return {**self.parts, **({"importance": IMPORTANCE} if self.takes.importance else {})}

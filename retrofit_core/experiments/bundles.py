@@ -5,11 +5,12 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..runs.store import UNIT
-from ..system.files import write
+from ..system.files import key_of, write
 from .results import Result, all_results, rounded, seal_of
 from .units import ParentSource
 
@@ -45,6 +46,25 @@ class Bundle:
 
     results: Mapping[str, Result]
     given: tuple[GivenParents, ...] = ()
+
+    @cached_property
+    def seeds(self) -> dict[str, dict[int, int]]:
+        """`ParentSource.key` of the first set of parents -> set (seed of their training) -> number of fusion seeds."""
+        seeds: dict[str, dict[int, int]] = {}
+        for unit in (start_of(result.unit) for result in self.results.values()):
+            facts = {name: unit[name] for name in ("training", "given", "data") if name in unit}
+            index = facts.get("training", {}).get("seed", 0)
+            first = {**facts, "training": {**facts["training"], "seed": 0}} if "training" in facts else facts
+            of_parents = seeds.setdefault(key_of(first), {})
+            of_parents[index] = max(of_parents.get(index, 1), 1 + unit.get("fusion", {}).get("seed", 0))
+        return seeds
+
+
+def start_of(unit: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A unit, or the one from which its fine-tuning started; for an ensemble, the first one's."""
+    if "ensemble" in unit:
+        return start_of(unit["ensemble"][0])
+    return start_of(unit["start"]) if "start" in unit else unit
 
 
 def write_bundle(path: str | Path, bundle: Bundle) -> None:

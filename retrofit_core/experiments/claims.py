@@ -3,7 +3,8 @@
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -48,16 +49,39 @@ ResultsByRow = Mapping[str, Mapping[Run, Result]]
 class Gap:
     """Difference between the accuracies of two rows, in points."""
 
-    points: float
-    """Mean over common sets of parents, each averaged over common seeds"""
-    interval: tuple[float, float]
-    """95 %, over test images and sets of parents, or fusion seeds if there is one set: see `mean_and_interval`. Two sets do not
-    say how far sets differ (Student's t of one degree of freedom is 12.7): over test images, and wide enough for both sets
-    """
-    seeds: tuple[float, ...]
-    """Points for each seed of all parents"""
+    pairs: Mapping[Run, tuple[Result, Result]] = field(repr=False)
+    """The results of both for each common run"""
     badge: str = ""
     """The scale of both rows, if not the column's"""
+
+    @property
+    def seeds(self) -> tuple[float, ...]:
+        """Points for each seed of all parents."""
+        return tuple(one.metrics["accuracy"] - other.metrics["accuracy"] for one, other in self.pairs.values())
+
+    @cached_property
+    def points(self) -> float:
+        """Mean over common sets of parents, each averaged over common seeds."""
+        return 100 * float(self._ahead().mean())
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """95 %, over test images and sets of parents, or fusion seeds if there is one set: see `mean_and_interval`. Two sets do
+        not say how far sets differ (Student's t of one degree of freedom is 12.7): over test images, and wide enough for both
+        sets."""
+        _, (low, high) = mean_and_interval(self._ahead())
+        points = [float(each) for each in _by_parents(dict(zip(self.pairs, map(np.array, self.seeds), strict=True)))]
+        return (min(*points, low), max(*points, high)) if self._has_two_sets else (low, high)
+
+    @property
+    def _has_two_sets(self) -> bool:
+        return len({parents for parents, _ in self.pairs}) == 2
+
+    def _ahead(self) -> np.ndarray:
+        """(seeds or sets of parents, images) difference in correctness; of two sets, their mean."""
+        by_run = {run: one.knows().astype(float) - other.knows() for run, (one, other) in self.pairs.items()}
+        ahead = np.stack(_by_parents(by_run))
+        return ahead.mean(0, keepdims=True) if self._has_two_sets else ahead
 
 
 @dataclass(frozen=True)
@@ -69,11 +93,8 @@ class Claim:
     paper: float
     deviation: float | None
     """Standard deviation of the paper's difference, as if both were independent; None if it prints none"""
-    ours: float | None = None
-    interval: tuple[float, float] | None = None
-    """95 %, see `Gap`"""
-    seeds: int = 0
-    """Number of our fusions; the interval of a single one is over test images only"""
+    gap: Gap | None = None
+    """Ours; None if it is not measured"""
     rows: tuple[str, str] = ("", "")
     """The compared rows; left and right may be the best of several"""
     badge: str = ""
@@ -82,6 +103,21 @@ class Claim:
     """Of the table, in a summary of several columns"""
     decides: bool = True
     """Whether the scale is informative about accuracy, as `smoke` is not"""
+
+    @property
+    def ours(self) -> float | None:
+        """Our difference, in points."""
+        return self.gap and self.gap.points
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 %, see `Gap`."""
+        return self.gap and self.gap.interval
+
+    @property
+    def seeds(self) -> int:
+        """Number of our fusions; the interval of a single one is over test images only."""
+        return len(self.gap.pairs) if self.gap else 0
 
     @property
     def group(self) -> str:
@@ -96,13 +132,13 @@ class Claim:
     @property
     def verdict(self) -> str:
         """Whether our difference has the paper's sign; undecided if its interval contains 0, or at `smoke`."""
-        if self.ours is None or self.interval is None:
+        if self.gap is None:
             return "not measured"
         if self.paper == 0:
             return "no claim"
-        if not self.decides or self.interval[0] <= 0 <= self.interval[1]:
+        if not self.decides or self.gap.interval[0] <= 0 <= self.gap.interval[1]:
             return "undecided"
-        return "agreed" if (self.ours > 0) == (self.paper > 0) else "contradicted"
+        return "agreed" if (self.gap.points > 0) == (self.paper > 0) else "contradicted"
 
 
 #: Verdicts on measured claims, then all.
@@ -139,19 +175,24 @@ def rank_correlation(paper: Mapping[str, float], ours: Mapping[str, float], only
     if len(rows) < LEAST_RESAMPLED or abs(correlation) == 1:
         return Order(len(rows), correlation, None)
     drawn = np.random.default_rng(0).integers(len(rows), size=(RESAMPLES, len(rows)))
-    resampled = spearman(pairs[drawn, 0], pairs[drawn, 1])
+    cells = drawn + len(rows) * np.arange(RESAMPLES)[:, None]
+    times = np.bincount(cells.ravel(), minlength=cells.size).reshape(cells.shape)
+    resampled = spearman(pairs[:, 0], pairs[:, 1], times)
     low, high = np.nanpercentile(resampled, [2.5, 97.5])  # a draw of equal numbers gives NaN
     return Order(len(rows), correlation, (float(low), float(high)))
 
 
-def spearman(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Rank correlation along the last dimension, with mean ranks for ties; NaN if one side is constant."""
-    from scipy.stats import rankdata
+def spearman(first: np.ndarray, second: np.ndarray, times: np.ndarray | int = 1) -> np.ndarray:
+    """Rank correlation of two (n,) arrays, with mean ranks for ties; NaN if one side is constant.
 
-    ranks = [rankdata(values, axis=-1) for values in (first, second)]
-    a, b = (each - each.mean(-1, keepdims=True) for each in ranks)
+    Args:
+        times: (..., n) how often each pair occurs, as in samples of a bootstrap; they need not be sorted one by one.
+    """
+    times = times * np.ones(len(first))
+    before = [np.sign(values - values[:, None]) / 2 for values in (first, second)]  # ranks less their mean
+    a, b = (times @ each for each in before)
     with np.errstate(invalid="ignore"):
-        return (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
+        return (times * a * b).sum(-1) / np.sqrt((times * a * a).sum(-1) * (times * b * b).sum(-1))
 
 
 def claims(paper: Mapping[str, Value], measured: ResultsByRow) -> list[Claim]:
@@ -169,8 +210,7 @@ def claims(paper: Mapping[str, Value], measured: ResultsByRow) -> list[Claim]:
         claim = Claim(left[0], right[0], round(first.mean - second.mean, 6), deviation)
         one, other = _best(left[1], measured), _best(right[1], measured)
         if one is not None and other is not None and (ours := gap(one, other, measured)) is not None:
-            facts = {"interval": ours.interval, "seeds": len(ours.seeds)}
-            claim = dataclasses.replace(claim, ours=ours.points, rows=(one, other), **facts)
+            claim = dataclasses.replace(claim, gap=ours, rows=(one, other))
         written.append(claim)
     return written
 
@@ -229,18 +269,7 @@ def _best_parents(measured: ResultsByRow) -> dict[str, dict[Run, Result]]:
 def gap(left: str, right: str, measured: ResultsByRow) -> Gap | None:
     """The left row's accuracy minus the right one's; None if they have no common measured run."""
     pairs = _same_runs(left, right, measured)
-    if not pairs:
-        return None
-    seeds = tuple(one.metrics["accuracy"] - other.metrics["accuracy"] for one, other in pairs.values())
-    points = [float(each) for each in _by_parents(dict(zip(pairs, map(np.array, seeds), strict=True)))]
-    two_sets = len({parents for parents, _ in pairs}) == 2
-    ahead = np.stack(
-        _by_parents({run: one.knows().astype(float) - other.knows() for run, (one, other) in pairs.items()})
-    )
-    mean, interval = mean_and_interval(ahead.mean(0, keepdims=True) if two_sets else ahead)
-    if two_sets:
-        interval = min(*points, interval[0]), max(*points, interval[1])
-    return Gap(mean, interval, seeds)
+    return Gap(pairs) if pairs else None
 
 
 def _by_parents(by_run: Mapping[Run, np.ndarray]) -> list[np.ndarray]:

@@ -12,6 +12,7 @@ from .paper import Value, paper_values
 from .results import Result
 from .rows import BEST, PARENT, applies, impossible, read_row, scored
 from .setting import CellResults, Setting
+from .units import Unit
 
 #: States of a line.
 MEASURED, REFUSED, MISSING, NOT_APPLICABLE, WITHOUT_CELL = "measured", "refused", "not measured", "N/A", "not planned"
@@ -33,8 +34,10 @@ class Line:
     """Which sets of parents these are"""
     note: str = ""
     """Why it was refused, or the row that the number belongs to"""
-    command: str = ""
-    """Command for the first missing seed, or for the first one"""
+    units: tuple[Unit, ...] = ()
+    """Those of the first missing seed, or of the first one"""
+    root: str = ""
+    """Runs folder, for commands"""
     stands_for: str = ""
     """Our row with these numbers, if another one"""
 
@@ -44,6 +47,11 @@ class Line:
     """Badge of ours, if not the column's"""
     substitute: str = ""
     """What replaces the paper's data set, see `Setting`"""
+
+    @property
+    def command(self) -> str:
+        """The command that measures its units."""
+        return " && ".join(unit.command(self.root) for unit in self.units)
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -148,7 +156,6 @@ def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None, r
     meant = [known for known in cells if known.cell.seed < setting.seeds and not known.cell.parents]
     missing = [known for known in meant if known.number is None and not known.refusal]
     chosen = (missing or cells)[0].cell
-    command = " && ".join(unit.command(root) for unit in chosen.units)
     state = MEASURED if values else REFUSED if refusal else MISSING
     note = refusal or "" if not values else EARLIER if any(known.is_earlier for known in cells) else ""
     images = max(
@@ -156,28 +163,38 @@ def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None, r
     )
     is_accuracy = setting.column.metric == ACCURACY
     return Line(
-        *(chosen.row, paper, state, values, parents, note, command),
+        *(chosen.row, paper, state, values, parents, note, chosen.units, root),
         images=images if is_accuracy else 0,
         substitute=setting.substitute,
     )
 
 
 def _sorted_parents(setting: Setting, singles: Mapping[str, Line]) -> dict[str, Line]:
-    """Parents' lines in descending order of our accuracies, as in the paper, if their architectures are the same."""
+    """Parents' lines in descending order of our accuracies, set by set, as in the paper, if their architectures are the same."""
     rows = [f"{PARENT}{index}" for index in range(setting.column.parts)]
     alike = len(set(setting.column.arch)) == 1 and setting.column.metric == ACCURACY
     if not alike or not all(row in singles and singles[row].values for row in rows):
         return {}
+    if len({singles[row].parents for row in rows}) > 1:
+        return {}
     ranked = sorted(rows, key=lambda row: -(singles[row].mean or 0.0))
+    sets = [sorted(values, reverse=True) for values in zip(*(singles[row].by_parents for row in rows), strict=True)]
+
+    def note(row: str, other: str) -> str:
+        if len(sets) > 1:
+            return "in the order of each set's accuracies"
+        return "" if row == other else f"parent {other.removeprefix(PARENT)} of ours"
+
     return {
         row: replace(
             singles[other],
             row=row,
             paper=singles[row].paper,
-            note="" if row == other else f"parent {other.removeprefix(PARENT)} of ours",
+            by_parents=numbers,
+            note=note(row, other),
             stands_for=other,
         )
-        for row, other in zip(rows, ranked, strict=True)
+        for row, other, numbers in zip(rows, ranked, zip(*sets, strict=True), strict=True)
     }
 
 

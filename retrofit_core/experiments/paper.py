@@ -45,22 +45,7 @@ class Value:
 
 
 @cache
-def _all_values() -> tuple[Value, ...]:
-    return tuple(
-        Value(
-            line["table"],
-            line["label"],
-            line["column"],
-            line["row"],
-            float(line["mean"]),
-            float(line["deviation"]) if line["deviation"] else None,
-            int(line["seeds"]) if line["seeds"] else None,
-        )
-        for line in _lines("paper.csv")
-    )
-
-
-def paper_values(table: str | None = None) -> list[Value]:
+def paper_values(table: str | None = None) -> tuple[Value, ...]:
     """The cells of one table, including its short form, or of all tables, in the order of the file, which is the paper's
     within a label.
 
@@ -69,11 +54,22 @@ def paper_values(table: str | None = None) -> list[Value]:
     Raises:
         ValueError: no table or figure has this name.
     """
-    values = _all_values()
     if table is None:
-        return list(values)
+        return tuple(
+            Value(
+                line["table"],
+                line["label"],
+                line["column"],
+                line["row"],
+                float(line["mean"]),
+                float(line["deviation"]) if line["deviation"] else None,
+                int(line["seeds"]) if line["seeds"] else None,
+            )
+            for line in _lines("paper.csv")
+        )
+    values = paper_values()
     name = known_name(dict.fromkeys([*(value.table for value in values), *FIGURES, *OURS]), table, "table of the paper")
-    return [value for value in values if value.table == name]
+    return tuple(value for value in values if value.table == name)
 
 
 def claimed_capabilities() -> dict[str, dict[str, bool]]:

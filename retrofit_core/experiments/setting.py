@@ -1,18 +1,18 @@
 """The cells of tables with their results, for any data set or parents."""
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..methods import METHODS
 from ..networks.architectures import parse
 from ..runs.config import FIRST_METHOD
-from .bundles import Bundle, GivenParents
+from .bundles import Bundle, GivenParents, start_of
 from .cells import Cell, Column, Table
 from .results import Result
 from .scales import NEAREST, SCALES, Scale, data_set
-from .units import FineTuning
+from .units import FineTuning, ParentSource
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,38 @@ class Setting:
     """The data set in use"""
     given: GivenParents | None
     """Given parents, in place of trained ones"""
-    known: tuple[CellResults, ...]
+    bundle: Bundle = field(repr=False)
     seeds: int
     """Expected number of fusions of the same parents"""
+
+    @cached_property
+    def _fused(self) -> dict[int, int]:
+        """Set of parents -> number of fusion seeds with results, which may belong to other tables."""
+        return self.bundle.seeds.get(self._source(0).key(), {})
+
+    def _source(self, index: int) -> ParentSource:
+        return self.given.source if self.given else self.column.source(self._scale, index)
+
+    @property
+    def _scale(self) -> Scale:
+        return dataclasses.replace(self.scale, always=self.data)
+
+    @cached_property
+    def known(self) -> tuple[CellResults, ...]:
+        """The cells of the expected seeds of the first parents, and of all seeds of parents with results."""
+        single, found, known = dataclasses.replace(self.table, columns=(self.column,)), self.bundle.results, []
+        for index, seeds in sorted({**self._fused, 0: max(self.seeds, self._fused.get(0, 0))}.items()):
+            for cell in single.cells(self._scale, seeds, self._source(index)):
+                units = (*cell.units, *([cell.relative_to] if cell.relative_to is not None else []))
+                start = next((found.get(unit.start.key()) for unit in units if isinstance(unit, FineTuning)), None)
+                results = tuple(found.get(unit.key()) for unit in units)
+                known.append(CellResults(dataclasses.replace(cell, parents=index), results, start))
+        return tuple(known)
 
     @property
     def is_measured(self) -> bool:
         """Whether any of its cells has a number or a refusal."""
-        return any(known.is_measured for known in self.known)
+        return bool(self._fused) and any(known.is_measured for known in self.known)
 
     @property
     def meant(self) -> list[CellResults]:
@@ -137,7 +161,7 @@ def _at_fullest(measured: Sequence[Setting]) -> list[Setting]:
     """The settings without those of given parents whose work also belongs to a fuller scale."""
     order = list(SCALES)
     fullest: dict[frozenset[str], str] = {}
-    for each in measured:
+    for each in (each for each in measured if each.given):
         fullest[each.work] = max(each.scale.name, fullest.get(each.work, each.scale.name), key=order.index)
     return [each for each in measured if each.given is None or fullest[each.work] == each.scale.name]
 
@@ -145,7 +169,7 @@ def _at_fullest(measured: Sequence[Setting]) -> list[Setting]:
 def _possible(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None) -> list[Setting]:
     """A column's settings at a scale: with trained parents on the first data set with results, then with given ones, which may
     be smaller or trained for less; without results with given parents first."""
-    every = list(every_setting(table, column, scale, bundle, seeds))
+    every = every_setting(table, column, scale, bundle, seeds)
     given = [each for each in every if each.given]
     trained = {each.data: each for each in every if not each.given}
     measured = next((each for each in trained.values() if each.is_measured), None)
@@ -154,42 +178,18 @@ def _possible(table: Table, column: Column, scale: Scale, bundle: Bundle, seeds:
 
 def every_setting(
     table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None = None
-) -> Iterable[Setting]:
+) -> list[Setting]:
     """A column's settings at a scale, measured or not: with given parents, then with trained ones on each possible data set."""
-    meant = seeds or scale.seeds
-    starts = [_start(result.unit) for result in bundle.results.values()]
-    most = max(meant, 1 + max((start.get("fusion", {}).get("seed", 0) for start in starts), default=0))
-    parents = 1 + max((start.get("training", {}).get("seed", 0) for start in starts), default=0)
-
-    def setting(data: str, given: GivenParents | None) -> Setting:
-        single = dataclasses.replace(table, columns=(column,))
-        source = given.source if given else None
-        cells = single.cells(dataclasses.replace(scale, always=data), most, source, parents)
-        known, results = [], bundle.results
-        for cell in cells:
-            units = (*cell.units, *([cell.relative_to] if cell.relative_to is not None else []))
-            start = next((results.get(unit.start.key()) for unit in units if isinstance(unit, FineTuning)), None)
-            known.append(CellResults(cell, tuple(results.get(unit.key()) for unit in units), start))
-        return Setting(table, column, scale, data, given, tuple(known), meant)
-
-    for given in bundle.given:
-        if (table.name, column.name) in given.columns:
-            yield setting(given.facts["data"], given)
+    of = [given for given in bundle.given if (table.name, column.name) in given.columns]
     # Also where the scale itself would take no other data set: what was measured is shown, with a badge.
     names = (scale.always,) if scale.always else (column.data, *NEAREST[column.data])
-    yield from (setting(name, None) for name in names)
-
-
-def _start(unit: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A unit, or the one from which its fine-tuning started; for an ensemble, the first one's."""
-    if "ensemble" in unit:
-        return _start(unit["ensemble"][0])
-    return _start(unit["start"]) if "start" in unit else unit
+    kinds = [*((given.facts["data"], given) for given in of), *((name, None) for name in names)]
+    return [Setting(table, column, scale, data, given, bundle, seeds or scale.seeds) for data, given in kinds]
 
 
 def is_of_this_version(result: Result) -> bool:
     """Whether its method's version has not changed since."""
-    unit = _start(result.unit)
+    unit = start_of(result.unit)
     if "fusion" not in unit:
         return True
     method = METHODS.get(unit["fusion"].get("method", FIRST_METHOD))  # `Fusion.to_json` omits it

@@ -65,11 +65,21 @@ class ParentSource:
         files = [*self.models, *([self.given_splits] if self.given_splits else [])]
         return {"given": [digest(file) for file in files], "data": Path(self.data).name}
 
+    def key(self) -> str:
+        """Characters that identify the parents."""
+        return key_of(self.to_json())
+
 
 @cache
 def _facts(training: TrainConfig) -> dict[str, Any]:
     """A training in plain JSON types, cached for the many units of its parents; do not change it."""
     return training.to_json()
+
+
+@cache
+def _chosen(run: RunConfig) -> dict[str, Any]:
+    """What determines a fusion beside its source, likewise."""
+    return {name: value for name, value in run.changed().items() if name not in FROM_SOURCE}
 
 
 class Unit:
@@ -140,9 +150,8 @@ class Fusion(Unit):
         return dataclasses.replace(self.run, models=chosen, splits=self.source.splits(root), data=self.source.data_set)
 
     def to_json(self) -> dict[str, Any]:
-        chosen = {name: value for name, value in self.run.changed().items() if name not in FROM_SOURCE}
         only = {} if self.only is None else {"only": list(self.only)}
-        return {"fusion": chosen, **only, **self.source.to_json(), "test_images": self.test_images}
+        return {"fusion": _chosen(self.run), **only, **self.source.to_json(), "test_images": self.test_images}
 
     def needs(self) -> tuple[Unit, ...]:
         indices = range(self.parts) if self.only is None else self.only

@@ -19,7 +19,6 @@ from .. import runs
 from ..data import Images, load
 from ..data.sampling import balanced
 from ..data.splits import read_splits
-from ..fusion.importance.shared import sharing
 from ..fusion.results import FusionResult
 from ..inspection.landscape import networks_of
 from ..methods import METHODS
@@ -261,14 +260,12 @@ def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.
             same = not runs.difference(runs.read_identity(record), runs.identity(config))
         if not same:  # of other parents, data or versions
             shutil.rmtree(record, ignore_errors=True)
-    networks = tuple(file_digest(Path(file)) for file in config.models)
-    with sharing(networks) as spared:
-        result = None
-        with suppress(ValueError):  # no readable record of the same run
-            folder = runs.record_folder(root, config)
-            if (folder / "config.json").exists() and runs.read_run(folder).state == "done":
-                result = FusionResult.load(folder)
-        result = result or runs.execute(config, record, monitor)[0]
+    result = None
+    with suppress(ValueError):  # no readable record of the same run
+        folder = runs.record_folder(root, config)
+        if (folder / "config.json").exists() and runs.read_run(folder).state == "done":
+            result = FusionResult.load(folder)
+    result = result or runs.execute(config, record, monitor)[0]
     attempts = runs.read_status(record).get("spent", {}).get("attempts", 1) if record else 1
     if (spec := getattr(result.model, "spec", None)) and spec["architecture"] not in COMPOSITES:
         images = load(config.data, "train")
@@ -277,9 +274,7 @@ def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.
         shutil.rmtree(record, ignore_errors=True)
     times = {"seconds": result.seconds, "processor_seconds": result.processor_seconds}
     times |= {"attempts": float(attempts)} if attempts > 1 else {}
-    # As if it had computed the scores that it took over: a method's seconds do not depend on what ran before.
-    known = {name: seconds for name, seconds in times.items() if seconds is not None}
-    return result.model, {name: seconds + getattr(spared, name, 0.0) for name, seconds in known.items()}
+    return result.model, {name: seconds for name, seconds in times.items() if seconds is not None}
 
 
 def _tuned(unit: FineTuning, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:

@@ -1,6 +1,5 @@
 """Tasks, and the base class of methods."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -19,6 +18,7 @@ from ..system.runtime import Runtime
 from ..system.settings import SAMPLES_SETTING, Value, check_seed, check_setting, setting, settings_of
 from .eligibility import check_models
 from .importance import Importance, Uniform, importance_name
+from .importance.shared import clocks, since
 from .results import FusionResult
 from .samples import as_inputs, parents_data
 
@@ -337,8 +337,7 @@ def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
     """
     with devices.exact(), torch.inference_mode(False):
         plan = planned(algorithm, task)
-        start, processor = time.perf_counter(), time.process_time()
+        begun = clocks()
         result = algorithm.run(plan).on(devices.of(task.parents[0]))
-    taken = {"seconds": time.perf_counter() - start, "processor_seconds": time.process_time() - processor}
-    result = replace(result, **taken)
+    result = replace(result, **since(begun))
     return result if task.packing is None else replace(result, model=taking_batches(result.model, task.packing))

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..baselines import average
 from ..data import Images, check_images
+from ..fusion.importance.shared import sharing
 from ..fusion.results import FusionResult
 from ..inspection import analysis as analysing
 from ..methods import METHODS
@@ -20,6 +21,7 @@ from ..system.runtime import Runtime
 from ..training.evaluation import evaluate, evaluate_parents, measured, scores
 from .config import RunConfig
 from .finished import check_unchanged, recorded_config
+from .identities import file_digest
 from .inputs import Inputs, check_choices, read_images, read_inputs, train_missing
 from .record import create, read_run, seal_analysis
 from .recorder import recording
@@ -82,7 +84,8 @@ def execute(
             recorder.inputs_are_read()
         method = METHODS[config.method]
         keywords = inputs.keywords(config) | {"monitor": watcher, "journal": recorder}
-        result = method(inputs.models, inputs.fusion, **keywords)
+        with sharing((config.arch, config.weights, *(file_digest(Path(file)) for file in config.models))):
+            result = method(inputs.models, inputs.fusion, **keywords)
         result = recorder.whole(result) if recorder else result
         metrics = {}
         if test is not None and config.evaluate:

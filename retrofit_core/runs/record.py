@@ -19,7 +19,7 @@ SEALED = ("config.json", "levels.parquet", "arrays.npz", "fused.safetensors", "r
 
 
 def create(folder: Path, config: RunConfig, base: str | Path = ".") -> Identity:
-    """Create a run's folder with its config, or accept one with the same work.
+    """Create a run's folder with its config, or accept one with the same work, or one that failed before any level.
 
     A record without finished levels adopts the current content of its files; otherwise their content must not have changed.
 
@@ -36,7 +36,8 @@ def create(folder: Path, config: RunConfig, base: str | Path = ".") -> Identity:
         write_identity(folder, current)
         return current
     stored = read_identity(folder)
-    if why := identities.other_settings(stored.config, config):
+    refused = read_status(folder)["state"] == "failed" and not _has_levels(folder)  # nothing of it is kept
+    if not refused and (why := identities.other_settings(stored.config, config)):
         raise ValueError(f"{folder} holds another run: {why}. Choose a new folder, or resume it with its own settings.")
     if why := identities.difference(stored, current):
         if _has_levels(folder):

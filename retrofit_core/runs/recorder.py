@@ -11,6 +11,7 @@ from typing import Any
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from ..fusion.importance.shared import clocks, since
 from ..fusion.results import FusionResult, LevelReport, load_levels, save_levels
 from ..inspection import analysis as analysing
 from ..system.extras import library_version, require
@@ -66,7 +67,7 @@ class Recorder:
         self._before: dict[str, Any] = (earlier.get("spent") if self.finished else None) or {}
         if self._before:
             self.status["spent"] = self._before
-        self._began = _clocks()
+        self._began = clocks()
         self._write_status()
 
     def inputs_are_read(self) -> None:
@@ -80,7 +81,7 @@ class Recorder:
             raise ValueError(f"{why} the run began. Start it again once its files no longer change.")
         self.identity = current
         write_identity(self.folder, current, training=_training(current.config))
-        self._began = _clocks()
+        self._began = clocks()
 
     def add(self, index: int, report: LevelReport, weights: dict[str, Tensor]) -> None:
         """Keep a finished level, so that the run can resume after it."""
@@ -89,13 +90,13 @@ class Recorder:
         # Reports last: a level counts as finished once it is in levels.parquet.
         write(self.folder / "partial.safetensors", save(self._weights, {"levels": str(len(self._reports))}))
         save_levels(self._reports, self.folder)
-        spent = {name: now - self._began[name] for name, now in _clocks().items()} | {"attempts": 1}
+        spent = since(self._began) | {"attempts": 1}
         self.status["spent"] = {name: self._before.get(name, 0) + value for name, value in spent.items()}
         self._write_status()
 
     def whole(self, result: FusionResult) -> FusionResult:
         """The result with the seconds of all attempts: until their last finished levels, and of this one."""
-        times = {name: getattr(result, name) for name in _clocks()}
+        times = {name: getattr(result, name) for name in clocks()}
         sums = {name: value + self._before.get(name, 0) for name, value in times.items() if value is not None}
         return dataclasses.replace(result, **sums)
 
@@ -140,11 +141,6 @@ class Recorder:
         self._written = time.time()
         self.status["updated"] = self._written
         write(self.folder / STATUS, json.dumps({**self.status, **self.position.facts()}, default=str))
-
-
-def _clocks() -> dict[str, float]:
-    """By the names that a `FusionResult` has for what they measure."""
-    return {"seconds": time.perf_counter(), "processor_seconds": time.process_time()}
 
 
 def _training(config: RunConfig) -> dict[str, Any] | None:

@@ -47,8 +47,8 @@ def flag(name: str) -> str:
 
 def changed(value: "DataclassInstance") -> dict[str, Any]:
     """The fields of a dataclass that differ from their defaults, by name."""
-    fields = {entry.name: entry for entry in dataclasses.fields(value)}
-    return {name: getattr(value, name) for name, entry in fields.items() if getattr(value, name) != entry.default}
+    entries = ((entry.name, entry.default, getattr(value, entry.name)) for entry in dataclasses.fields(value))
+    return {name: given for name, default, given in entries if given != default}
 
 
 def option_words(value: "DataclassInstance", without: Collection[str] = ()) -> list[str]:

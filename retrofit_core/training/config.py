@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shlex
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ class TrainConfig:
         """Ten characters, equal for two trainings exactly if their configs are."""
         return key_of(self.to_json())
 
-    @property
+    @cached_property
     def folder(self) -> str:
         """The parents' folder, relative to the runs folder."""
         return f"parents-{self.key()}"

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from types import SimpleNamespace as Made
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -14,6 +15,7 @@ from retrofit_app import runs
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.exciting import Excited, exciting, kernel
 from retrofit_app.models import activity
+from retrofit_app.pages.levels.steps import answering_words
 from retrofit_core.data import load
 from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.runs import read_run
@@ -63,6 +65,13 @@ def test_neurons_that_ever_answer_are_those_that_a_relu_lets_pass(entry):
             outputs = cast(Any, load_model(runs.BUNDLED / network)[0]).features[:3](inputs)
         assert found == int((outputs.amax((0, 2, 3)) > 0).sum())
     assert activity.answering(entry, 3) == []  # the classes
+
+
+@pytest.mark.parametrize("dead", [0, 2])
+def test_a_relu_stops_others_only_where_there_are_some(entry, monkeypatch, dead):
+    monkeypatch.setattr(activity, "answering", lambda *_: [16, 16, 16 - dead])
+    words = answering_words(Made(entry=entry, index=0, report=Made(widths=[16, 16], width=16)))
+    assert ("stops the others" in words) == (dead > 0) and f"{16 - dead} of 16 of the fused network" in words
 
 
 def test_weights_are_coloured_by_sign_and_size():

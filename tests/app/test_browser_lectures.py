@@ -9,9 +9,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 LEVEL = "/levels?run=kf-gradient&level=features.0"
 #: Of each step, what is nowhere else on the page.
 SENTENCES = {
-    "activations": "Neurons that are close together respond alike",
+    "activations": "Neurons that respond alike to the same samples",
     "importance": "Importance says how much",
-    "grouping": "groups that respond alike",
+    "grouping": "neurons become",
     "targets": "Each group's target is",
     "fit": "the weights that bring the fused level close to its targets",
 }

@@ -310,6 +310,17 @@ def test_the_drawn_network_names_the_biggest_drop_and_carries_levels_for_clicks(
     ]
     assert [[int(row[0]) for row in trace.customdata] for trace in clicks] == [[0, 1, 2, 3]] * len(clicks)
     assert "has the largest error" in figures.drawn_network(table, [], LIGHT).caption  # accuracy was not measured
+    alone = table.assign(
+        widths=[widths.split(" + ")[0] for widths in table["widths"]]
+    )  # a network that was made smaller
+    for drawn, start in (
+        (picture, "ensemble"),
+        (figures.drawn_network(alone, course([90.0] * 5, 1000), LIGHT), "network A"),
+    ):
+        (line,) = (
+            trace for trace in drawn.figure.data if trace.type == "scatter" and trace.mode == "lines+markers+text"
+        )
+        assert line.hovertext[0].startswith(start) and f"({start})" in drawn.alt
 
 
 @each_case(

@@ -82,7 +82,7 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     networks = shipped.metrics["networks"]
     assert all(figures.percent(measured["accuracy"]) in tiles(page) for measured in networks.values())
     assert "Groups bring +55.2 points" in words(page) and "Level 1 (" in words(page)
-    labels = ["Page to send", "Fused network", "Levels", "Run record"]
+    labels = ["Page to send", "Network", "Levels", "Run record"]
     assert [download.label for download in page.get("download_button")] == labels
 
 

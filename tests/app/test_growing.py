@@ -26,7 +26,7 @@ def test_finished_levels_are_filled_and_the_one_in_work_is_framed():
     assert frame.x == (2,) and frame.y[0] > blocks.y[2]
     assert "2 of 3 levels are fused; level 3, head, is being fused." in drawn.alt
     ended = growing_network(*PLAN.values(), table, None, LIGHT).figure.data[-1]
-    assert ended.y == (0.0,)  # nothing pulses
+    assert ended.y == (0.0,) and ended.marker.line.width == 0  # nothing pulses, and no number is struck through
 
 
 def test_lines_end_at_the_last_epoch_and_their_axis_at_that_of_the_training():

@@ -327,4 +327,13 @@ def test_a_run_whose_own_score_is_not_among_the_analysed_ones_is_shown(runs_fold
     run_folder = analysed(runs_folder, without="conductance")
     page = open_page(run=run_folder.name, level="classifier", step="grouping")
     assert clean(page), [error.value for error in page.error]
-    assert "represent one class each" in words(page)
+    assert "one for each class" in words(page)
+
+
+def test_a_class_that_nobody_saw_is_spoken_of_only_where_there_is_one_and_neurons_are_weighed(runs_folder, monkeypatch):
+    def said() -> bool:
+        return "never saw" in words(open_page(run="kf-linear", level="classifier", step="targets"))
+
+    assert said()
+    monkeypatch.setattr(runs, "class_counts", lambda entry: [[1, 1], [1, 1]])
+    assert not said()

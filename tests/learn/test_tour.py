@@ -149,6 +149,9 @@ def test_keys_lead_through_the_tour(tour):
         assert page.inner_text("#place").startswith(f"{number} of"), key
     page.keyboard.press("l")
     assert page.locator("header").is_hidden() and "lecture=1" in (state(page), page.url)[1]
+    for number, is_answered in ((1, 1), (2, 0), (2, 1), (3, 0)):  # an open question is answered before the page turns
+        page.keyboard.press("ArrowRight")
+        assert bool(state(page)["guess"]) == bool(is_answered) and page.inner_text("#place").startswith(f"{number} of")
     page.keyboard.press("Escape")
     assert page.locator("header").is_visible()
     theme = page.evaluate("() => document.documentElement.dataset.theme")

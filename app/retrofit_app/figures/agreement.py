@@ -107,7 +107,7 @@ def agreement_words(agreement: Sequence[dict[str, Any]]) -> str:
     seeds = f"{number(floor['mean'], 2)} ({number(floor['least'], 2)} to {number(floor['most'], 2)})"
     if row["mean"] >= floor["least"]:
         return (
-            f"{first} and {second} agree least, with {number(row['mean'], 2)}. Two seeds of one score agree no better, with "
+            f"{first} and {second} agree least, with {number(row['mean'], 2)}. Two seeds of one score agree with "
             f"{seeds}, so this may be the chance of another start."
         )
     return (

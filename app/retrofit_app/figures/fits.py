@@ -198,11 +198,11 @@ def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") ->
         marker=mark(["star", *SHAPES[:others]], [16, *[12] * others], "#FFFFFF", "#000000", 1.5),
     )
     titles = [lettered(title).replace("towards ", "fused → ") for title in [*plane.get("axes", []), "", ""][:2]]
-    finding = "The level's own loss, in per cent of the neurons' energy: "
+    finding = "Approximation error, in per cent of the neurons' energy: "
     finding += f"{listing([f'{name} {loss}' for name, loss in named])}."
     least = float(c + _lowest(plane["quadratic"]))
     if 100 * (c - least) > max(0.005, 0.01 * 100 * c):
-        finding += f" The lowest loss on this plane is {_loss(max(least, 0.0))}; {SHORT.get(form, RIDGE)}"
+        finding += f" The lowest on this plane is {_loss(max(least, 0.0))}; {SHORT.get(form, RIDGE)}"
     bare = {**BARE, "showticklabels": False}
     return drawn(
         palette,

@@ -12,7 +12,7 @@ from .placing import RADIUS, number_positions
 from .words import number, percent
 
 HEIGHT, NARROW = 380, 290  # px: the axes, and their width on a phone
-LEAST = 0.01  # seconds; shorter times are drawn here
+LEAST = 0.001  # seconds: the table's last digit; shorter times are drawn here
 
 
 @dataclass(frozen=True)

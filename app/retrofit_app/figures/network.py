@@ -40,7 +40,7 @@ def drawn_network(table: Any, course: Sequence[Facts], palette: Palette, chosen:
     frame = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "line": edge(palette.accent, 2), "fillcolor": NOTHING}
     errors = "grouping and approximation error" if fitted(table) else "grouping error"
     line_words = (
-        f", and a line of accuracy after each, from {number(accuracy[0])} (ensemble) to {number(accuracy[-1])} per cent"
+        f", and a line of accuracy after each, from {number(accuracy[0])} ({_start(table)}) to {number(accuracy[-1])} per cent"
         if measured
         else ""
     )
@@ -110,7 +110,11 @@ def growing_network(
     at = len(fused) - 1 if current is None else current
     high = 0.0 if current is None else heights[at] + 0.05
     pulse = bars(
-        [at], [high], base=[-high / 2], width=BLOCK + 0.08, marker={"color": NOTHING, "line": edge(palette.accent, 4)}
+        [at],
+        [high],
+        base=[-high / 2],
+        width=BLOCK + 0.08,
+        marker={"color": NOTHING, "line": edge(palette.accent, 4 if high else 0)},
     )
     now = "" if current is None else f"; level {current + 1}, {names[current]}, is being fused"
     return drawn(
@@ -213,7 +217,7 @@ def _flows(first: Sequence[int], heights: Sequence[float], palette: Palette) -> 
 
 
 def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> list[Trace]:
-    """The line over the blocks, starting with the ensemble over the parents."""
+    """The line over the blocks, starting over the parents, with the ensemble of several."""
     changes = np.diff(np.asarray(accuracy))
     worst, last = int(changes.argmin()) + 1, len(table)
     labelled = {0, worst, last} if last > MANY else set(range(last + 1))
@@ -222,28 +226,33 @@ def _accuracy(table: Any, accuracy: Sequence[float], palette: Palette) -> list[T
         f"level {index}, {name}<br>accuracy if the fusion stopped here: {percent(value)}"
         for index, (name, value) in enumerate(zip(table["level"], accuracy[1:], strict=True), 1)
     ]
-    # "ensemble" is below its point, or above it if the line runs low: the blocks are below.
+    start = _start(table)  # it is below its point, or above it if the line runs low: the blocks are below.
     is_low = accuracy[0] - min(accuracy) < (max(accuracy) - min(accuracy)) / 2 or max(accuracy) == min(accuracy)
     is_named = last <= NAMED
     course = scatter(
         [PARENTS, *range(last)],
         list(accuracy),
         "lines+markers+text",
-        [f"ensemble, all networks side by side: {percent(accuracy[0])}", *tips],
+        [f"{start}: {percent(accuracy[0])}", *tips],
         yaxis="y2",
-        text=[("ensemble<br>" if is_named and is_low else "") + percent(accuracy[0]), *words[1:]],
+        text=[(f"{start}<br>" if is_named and is_low else "") + percent(accuracy[0]), *words[1:]],
         textposition="top center",
         cliponaxis=False,
         line=edge(palette.ink, 2),
         marker=mark("circle", 8, [palette.paper, *[palette.ink] * last], palette.ink, 2),
     )
     word = {
-        **lettering([PARENTS], [accuracy[0]], ["ensemble"], yaxis="y2", textposition="bottom center"),
+        **lettering([PARENTS], [accuracy[0]], [start], yaxis="y2", textposition="bottom center"),
         "mode": "markers+text",
         "marker": mark("circle", 26, NOTHING, width=0),  # it keeps the word off the line
         "textfont": {"color": palette.muted},
     }
     return [course, word] if is_named and not is_low else [course]
+
+
+def _start(table: Any) -> str:
+    """What is measured before the first level."""
+    return "ensemble" if "+" in table["widths"].iloc[0] else "network A"
 
 
 def _targets(table: Any, accuracy: Sequence[float]) -> list[Trace]:

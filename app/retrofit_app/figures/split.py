@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from .palette import Palette, mixed, scale
-from .words import listing, percent
+from .words import percent
 
 NUMBERED = 20  # most classes for which cells have numbers
 
@@ -64,15 +64,13 @@ def split_strip(
 
 
 def split_words(counts: Sequence[Sequence[int]], classes: Sequence[str], networks: Sequence[str]) -> str:
-    """One or two sentences on what the strip shows."""
-    sizes = [f"{name} gets {sum(row)} images" for name, row in zip(networks, counts, strict=True)]
-    sizes[0] = sizes[0][:1].upper() + sizes[0][1:]
+    """What the strip shows beside its numbers; empty for a single network."""
     owners = [sum(row[index] > 0 for row in counts) for index in range(len(classes))]
     alone = sum(count == 1 for count in owners)
     if len(networks) == 1:
-        return f"{listing(sizes)}."
+        return ""
     if alone == len(classes):
-        return f"{listing(sizes)}; no class is seen by two of them."
+        return "No class is seen by two networks."
     if all(list(row) == list(counts[0]) for row in counts):
         return f"Each network gets the same {sum(counts[0])} images of {len(classes)} classes."
     shares = [
@@ -80,7 +78,7 @@ def split_words(counts: Sequence[Sequence[int]], classes: Sequence[str], network
     ]
     worst = max(range(len(classes)), key=shares.__getitem__)
     owner = networks[max(range(len(counts)), key=lambda parent: counts[parent][worst])]
-    return f"{listing(sizes)}. Most unequal: {owner} has {percent(100 * shares[worst], 0)} of class {classes[worst]}."
+    return f"Most unequal: {owner} has {percent(100 * shares[worst], 0)} of class {classes[worst]}."
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -66,6 +66,7 @@ const Tour = (() => {
     const figure = el("section", { class: "figure" });
     const updates = [];   // called after each change, first to last
     const asked = [];     // how to get each question, with its right answer
+    const open = [];      // answer a question that is shown and open; each returns whether it was
     const self = {
       state, figure, live,
       set(changes) { Object.assign(state, changes); if (live) requestRefresh(); },
@@ -136,6 +137,12 @@ const Tour = (() => {
         into.append(box);
         const asks = () => (typeof question === "function" ? question(state) : question);
         asked.push(() => [asks(), options(state).find((choice) => choice[2])]);
+        open.push(() => {
+          if (!shownWhen(state) || state[key] > 0) return false;
+          const right = options(state).findIndex((choice) => choice[2]);
+          self.set({ [key]: right + 1, ...then(right) });
+          return true;
+        });
         let drawn = "";
         updates.push(() => {
           box.style.display = shownWhen(state) ? "" : "none";
@@ -184,7 +191,7 @@ const Tour = (() => {
     self.fill = fill;
     words.append(el("h1", {}, step.title));
     step.mount(self);
-    return { words, figure, state, asked, refresh: () => { for (const update of updates) update(); } };
+    return { words, figure, state, asked, refresh: () => { for (const update of updates) update(); }, reveal: () => open.some((answer) => answer()) };
   }
 
   function requestRefresh() {
@@ -265,7 +272,10 @@ const Tour = (() => {
     if (!inControl) Object.assign(moves, { ArrowRight: "next", ArrowLeft: "previous" });
     if (event.key === "Escape") { byId("tip").hidden = true; if (root.classList.contains("lecture")) actions.lecture(false); return; }
     const name = moves[event.key] ?? moves[event.key.toLowerCase()];
-    if (name) { event.preventDefault(); actions[name](); }
+    if (!name) return;
+    event.preventDefault();
+    if (name === "next" && root.classList.contains("lecture") && page.reveal()) return;
+    actions[name]();
   }
 
   function onPoint(event) {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from retrofit_app.figures import difference
+from retrofit_app.figures import Difference, difference
 from retrofit_app.figures.waterfall import Step
 from retrofit_app.figures.words import first_up, signed
 from retrofit_core.runs import worker
@@ -37,11 +37,11 @@ NAMES = {
     "random": "random groups (one draw)",
     UNWEIGHTED: "uniform importance",
 }
-GROUPS = "+ groups, no fit"
+GROUPS, RANDOM = "+ groups, no fit", first_up(NAMES["random"])
 READING = (
     "In brackets: 95 % intervals, paired image by image. A step is compared with the row above, a control (hatched) with the "
     "fused network. A control has the same fit; its groups ignore what the neurons do, or every neuron counts alike (uniform "
-    "importance). Where random groups do nearly as well, the fit makes up for poor groups."
+    "importance)."
 )
 
 
@@ -133,13 +133,20 @@ def steps_of(known: list[Ingredient], method: str) -> list[Step]:
 
 
 def finding(steps: list[Step]) -> str:
-    """What groups and fit contribute."""
+    """What groups and fit contribute, and what random groups change."""
     gains = [
-        f"{'groups bring' if step.name == GROUPS else 'the fit brings'} {signed(step.brings.points)} points"
+        f"{'groups bring' if step.name == GROUPS else 'the fit brings'} {_points(step.brings)}"
         for step in steps
         if step.brings and not step.control
     ]
-    return f"{first_up(' and then '.join(gains))}." if gains else ""
+    drawn = [
+        f"; random groups instead: {_points(step.brings)}" for step in steps if step.name == RANDOM and step.brings
+    ]
+    return f"{first_up(', then '.join(gains))}{''.join(drawn)}." if gains else ""
+
+
+def _points(brings: Difference) -> str:
+    return f"{signed(brings.points)} points{'' if brings.clear else ' (may be chance)'}"
 
 
 def table(steps: list[Step]) -> pd.DataFrame:

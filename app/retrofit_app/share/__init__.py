@@ -34,12 +34,12 @@ INTRODUCTION = (
     "figure to read its values."
 )
 RETROFITTING = (
-    "Retrofitting goes through the networks level by level: neurons that respond alike form a group, and the weights of the new "
-    "network are fitted so that each of its neurons gives the mean of a group."
+    "Retrofitting goes through the networks level by level: it groups their neurons, and fits the weights of the new network "
+    "so that each of its neurons gives the mean of a group."
 )
 CLUSTERS = (
-    "Every mark is a neuron; its shape is its network, its area its importance. Neurons near each other respond alike. One "
-    "colour is one group, which becomes one neuron of the fused network; hollow marks are alone in theirs."
+    "Every mark is a neuron; its shape is its network, its area its importance. Neurons that respond alike are near each other. "
+    "One colour is one group, which becomes one neuron of the fused network; hollow marks are alone in theirs."
 )
 PLANES = "Every point of the plane is a network, too: a mixture of the three that span it."
 ARI = "ARI: how alike the groups of two importance scores are, 1 if they are the same; in brackets, two seeds of one score."

@@ -79,9 +79,15 @@ def parents_scores(
         dtype = next(levels[0].module.parameters()).dtype
         labels = y.to(device) if y is not None else None
         x = (x[:1] if importance.widths_only else x).to(device, dtype)  # there may be many samples
-        compute = partial(importance_scores, levels, x, labels, importance, monitor=monitor)
-        scores.append(shared(compute, levels, x, labels, importance))
+        scores.append(shared_scores(levels, x, labels, importance, monitor))
     return scores
+
+
+def shared_scores(
+    levels: Sequence[Level], x: Tensor, y: Tensor | None, importance: Importance, monitor: Monitor
+) -> Scores:
+    """`importance_scores` of levels, which runs of the same networks share; see `shared`."""
+    return shared(partial(importance_scores, levels, x, y, importance, monitor=monitor), levels, x, y, importance)
 
 
 @exact()

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -17,35 +17,38 @@ from .base import Importance, Scores
 
 #: Scores of one parent that are kept; those used last stay. They are small: a number a neuron.
 MOST = 64
-
-
-@dataclass
-class Spared:
-    """What fusions would have spent besides, had they computed all of their scores."""
-
-    seconds: float = 0.0
-    processor_seconds: float = 0.0
-
-
-#: Scores, and what they took.
-_kept: OrderedDict[Hashable, tuple[Scores, Spared]] = OrderedDict()
-#: The name of the networks in use, and what is spared; None outside of `sharing`.
-_sharing: ContextVar[tuple[Hashable, Spared] | None] = ContextVar("sharing", default=None)
+#: Scores, and the seconds that they took, see `clocks`.
+_kept: OrderedDict[Hashable, tuple[Scores, dict[str, float]]] = OrderedDict()
+#: The name of the networks in use; None outside of `sharing`.
+_networks: ContextVar[Hashable] = ContextVar("networks", default=None)
+#: Seconds that all scores taken over so far had taken.
+_spared: ContextVar[dict[str, float]] = ContextVar("spared")
 
 
 @contextmanager
-def sharing(networks: Hashable) -> Iterator[Spared]:
+def sharing(networks: Hashable) -> Iterator[None]:
     """Inside, scores computed before for these networks are taken over.
 
     Args:
         networks: what identifies their architectures and weights, such as digests of their files.
     """
-    spared = Spared()
-    token = _sharing.set((networks, spared))
+    token = _networks.set(networks)
     try:
-        yield spared
+        yield
     finally:
-        _sharing.reset(token)
+        _networks.reset(token)
+
+
+def clocks() -> dict[str, float]:
+    """Clocks by the names that a `FusionResult` has for their differences, ahead by what taken-over scores would have taken: a
+    method's seconds do not depend on what ran before."""
+    now = {"seconds": time.perf_counter(), "processor_seconds": time.process_time()}
+    return {name: value + _spared.get({}).get(name, 0.0) for name, value in now.items()}
+
+
+def since(begun: dict[str, float]) -> dict[str, float]:
+    """Differences of `clocks`."""
+    return {name: now - begun[name] for name, now in clocks().items()}
 
 
 def shared(
@@ -57,9 +60,8 @@ def shared(
         levels, x, y, importance: what `compute` depends on, besides the networks that `sharing` names: fusions may cut them
             into other levels, or change their weights before.
     """
-    if (current := _sharing.get()) is None or importance.widths_only:
+    if _networks.get() is None or importance.widths_only:
         return compute()
-    networks, spared = current
     cut = [(level.name, level.axis, level.width) for level in levels]
     options = json.dumps(importance.to_json(), sort_keys=True)
     tensors = {
@@ -68,22 +70,14 @@ def shared(
         for name, tensor in tensors_in(level.module).items()
     }
     tensors |= {"inputs": x} if y is None else {"inputs": x, "labels": y}
-    key = (
-        networks,
-        type(importance),
-        options,
-        tuple(cut),
-        str(x.device),
-        digest(tensors),
-    )
+    key = (_networks.get(), type(importance), options, tuple(cut), str(x.device), digest(tensors))
     if key in _kept:
         scores, took = _kept[key]
-        spared.seconds += took.seconds
-        spared.processor_seconds += took.processor_seconds
+        _spared.set({name: value + _spared.get({}).get(name, 0.0) for name, value in took.items()})
     else:
-        wall, processor = time.perf_counter(), time.process_time()
+        begun = clocks()
         scores = compute()
-        took = Spared(time.perf_counter() - wall, time.process_time() - processor)
+        took = since(begun)
     _kept[key] = scores, took
     _kept.move_to_end(key)
     while len(_kept) > MOST:

@@ -171,7 +171,7 @@
         read: () => raw()[page.state.picked],
         write: (value) => page.set({ s: raw().map((old, j) => (j === page.state.picked ? value : old)).join("") }) });
       page.buttons(["All equal", () => page.set({ s: "11111111" })]);
-      page.say(`It also decides the groups: the grouping error weighs each neuron by {s}. <b>Uniform</b> scores are all alike. <b>Conductance</b>: how much of the right class's output comes through a neuron, on data its network knows. <b>DeepLIFT</b>: the same, against an empty input.`);
+      page.say(`It also decides the groups: the grouping error weighs each neuron by {s}. <b>Uniform</b> scores are all alike. <b>Conductance</b>: how much of the right class's output comes through a neuron as an empty input becomes a sample. <b>DeepLIFT</b>: the same in one step.`);
       page.choice({ key: "score", label: "Importance of all neurons (the bars)", options: [["uniform", "uniform"], ["conductance", "conductance"]] });
       page.ask({
         key: "guess", question: `k-means, uniform scores, samples of B's data alone: the fused network has ${Draw.percent(uniform.accuracy, 1)}. With conductance?`,

@@ -53,7 +53,7 @@
       page.choice({ key: "width", label: "Their width", options: [[8, "8"], [12, "12"]], into });
       page.choice({ key: "method", label: "Groups", options: METHODS.map(([name, label]) => [name, label, obstacle(name)]), into });
       page.choice({ key: "score", label: "Importance", options: [["uniform", "uniform"], ["conductance", "conductance"], ["deeplift", "DeepLIFT"]], into });
-      page.choice({ key: "head", label: "Outputs are fitted to", options: [["scores", "mean of logits"], ["ensemble", "the ensemble's answer", (state) => (state.fit ? "" : "Without a fit, outputs are averages in groups.")]], into });
+      page.choice({ key: "head", label: "Head: outputs are fitted to", options: [["scores", "mean of logits"], ["ensemble", "the ensemble's answer", (state) => (state.fit ? "" : "Without a fit, outputs are averages in groups.")]], into });
       page.choice({ key: "from", label: "Samples of", options: [["all", "all classes"], ["A", "A's classes"]], into });
       page.choice({ key: "fit", label: "Fit", options: [[true, "least squares"], [false, "none: average in groups"]], into });
       page.slider({ key: "fused", label: "Fused neurons per layer", min: 2, max: 24, into });
@@ -123,7 +123,7 @@
           return row;
         }));
         const head = el("p", { class: "small" });
-        head.innerHTML = `Errors in %: <b class="grouping">grouping</b> + <b class="approximation">approximation</b>. At the outputs (level 3): how much the networks disagree about a class${state.head === "ensemble" ? "; here all have the ensemble's answer" : ""}. Conductance gives nearly no weight to classes that a network never saw.`;
+        head.innerHTML = `Errors in %: <b class="grouping">grouping</b> + <b class="approximation">approximation</b>. At the outputs (level 3): how much the networks disagree about a class${state.head === "ensemble" ? "; here all have the ensemble's answer, the log of the networks' mean probabilities" : ""}. Conductance gives nearly no weight to classes that a network never saw.`;
         bars.prepend(head);
       });
     },

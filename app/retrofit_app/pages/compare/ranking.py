@@ -172,7 +172,8 @@ def finding(every: Sequence[BoardRow]) -> str:
     first = ranked_rows[0]
     tied = [row.name for row in ranked_rows if row.rank == 1]
     are = "is first" if len(tied) == 1 else "are tied first"
-    words = f"{listing(tied)} {are} with {percent(first.accuracy or 0.0)}"
+    waits = any(not row.rank and not row.refused for row in every)
+    words = f"{'So far: ' if waits else ''}{listing(tied)} {are} with {percent(first.accuracy or 0.0)}"
     if keeps_parents(first):
         singles = [row for row in ranked_rows if row.method is not None and not keeps_parents(row)]
         best = [row.name for row in singles if row.rank == singles[0].rank]

@@ -26,7 +26,7 @@ def downloads(entry: runs.Entry) -> None:
             "interactive (5 MB).",
         ),
         (
-            "Fused network",
+            "Network",
             "fused.safetensors",
             "safetensors",
             lambda: (entry.folder / "fused.safetensors").read_bytes(),

@@ -192,7 +192,7 @@ def preview(planned: plan.Plan, picks: Picks) -> None:
     if planned.counts and planned.classes:
         notes = (widgets.split(planned.counts, planned.classes), *notes)
     if notes:
-        st.caption("  \n".join(map(escaped, notes)))
+        st.caption("  \n".join(map(escaped, filter(None, notes))))
     if planned.unmeasured and not planned.refusal:
         measure(planned.unmeasured, picks)
 

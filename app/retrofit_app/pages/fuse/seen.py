@@ -24,7 +24,7 @@ def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
     if not entry.config.get("splits"):  # checkpoints know the classes, but not which images
         st.markdown("**What each network saw**")
         words = widgets.split(counts, entry.metrics["classes"])
-        st.caption(f"{escaped(words)} The checkpoints say so; they do not name the images.")
+        st.caption(f"{escaped(words)} The checkpoints say so; they do not name the images.".strip())
         return _nothing
     st.markdown("**What each network saw**")
     slot, data = st.empty(), entry.config["data"]

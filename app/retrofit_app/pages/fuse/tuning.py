@@ -35,8 +35,8 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
         st.rerun()  # the tile above shows another fine-tuning
     if chosen is None:
         st.markdown(
-            "Fusion trains nothing, so a few epochs on all training images may improve the network. The paper fine-tunes for 200 "
-            "epochs, and restarts the learning rate after 10, 30, 70 and 150."
+            "A few epochs on all training images may improve the network. The paper fine-tunes for 200 epochs, and restarts the "
+            "learning rate after 10, 30, 70 and 150."
         )
     else:
         one(entry, palette, chosen, every)

@@ -118,7 +118,7 @@ def lines(followed: progress.Progress) -> None:
         losses = {letter(parent): curve for parent, curve in sorted(followed.training.items())}
         accuracies = {letter(parent): curve for parent, curve in followed.held_out.items()}
         colours = {letter(parent): palette.parent(parent) for parent in followed.training}
-    elif curve := followed.student if followed.stage == "student" else followed.curves.get(followed.level):
+    elif curve := {"student": followed.student, "levels": followed.curves.get(followed.level)}.get(followed.stage):
         losses, accuracies, colours = {"": curve}, {}, {"": palette.accent}
     else:
         return

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, escaped, headline, landscape_plane, loss_path, percent
+from retrofit_app.figures import Palette, claimed, escaped, headline, landscape_plane, loss_path, percent
 from retrofit_app.figures.landscape import (
     KINDS,
     Scale,
@@ -48,7 +48,7 @@ def landscape(
     point = point_of(survey, look.point)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="landscape-finding"):
         average = average_words(survey)
-        st.markdown(f"**{escaped(average or headline(survey))}**", width="stretch")
+        st.markdown(claimed(average or headline(survey)), width="stretch")
         navigation.link(
             "learn", "What is this?", "The page Learn shows on small networks why averaging fails.", at="step=2"
         )

@@ -16,7 +16,7 @@ def panel(entry: runs.Entry) -> None:
     """Draw a button for the analysis, its progress, or how it ended."""
     if not methods.goes_level_by_level(entry):
         widgets.why(
-            f"{methods.why_no_analysis(entry)}, so it has no analysis. Only HF and KF methods have "
+            f"{methods.why_no_analysis(entry)}, so it has no analysis. Only methods that fit each level have "
             "other scores' groupings, accuracies after each level, and targets."
         )
         return

@@ -24,9 +24,9 @@ SQUARE, LARGE = 260, 400  # px, the height of three cluster pictures, and of two
 def grouping(view: View) -> None:
     """Draw the pictures, their picked neurons, and a closer look at one thing."""
     report = view.report
-    alike = "that represent one class each" if view.joins_classes else "that respond alike"
+    classes = ", one for each class" if view.joins_classes else ""
     view.say(
-        f"The {sum(report.widths)} neurons become {report.width} groups {alike}. What a group's members do not share is the "
+        f"The {sum(report.widths)} neurons become {report.width} groups{classes}. What a group's members do not share is the "
         f"grouping error. {view.far}"
     )
     if (words := figures.group_words(report)) and not view.lecture:

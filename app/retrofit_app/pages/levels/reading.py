@@ -42,7 +42,7 @@ STEPS = {
         "**ARI.** The adjusted Rand index says how alike two groupings are: 1 for the same groups, 0 for no more than chance, "
         "and below 0 (down to −0.5) for less than chance. Each number is a mean over seeds. Beside it in brackets, and on the "
         "matrix's diagonal, are two seeds of one score. That is the noise floor: two scores differ only if their index is below "
-        "it. Click a cell to see two of its groupings side by side."
+        "its range. Click a cell to see two of its groupings side by side."
     ),
     "targets": (
         "**Targets.** Each mark is one member's output on one sample. Shape and colour show its network, and the legend says how "
@@ -51,8 +51,8 @@ STEPS = {
     ),
     "fit": (
         "**Fit.** The fused level reads the fused outputs of the level below, so errors pass upwards. The right picture shows "
-        "the level's own loss on a plane through three points of its weights: ★ the fused ones, ● ◆ those of two networks, "
-        "mapped onto the fused inputs. Dark is low. The scale is logarithmic, and the loss is exact on this plane.\n\n"
+        "the approximation error on a plane through three points of the level's weights: ★ the fused ones, ● ◆ those of two "
+        "networks, mapped onto the fused inputs. Dark is low. The scale is logarithmic, and exact on this plane.\n\n"
         "R² says how much of a parent's neuron the fused one explains; 1 is everything. Beside it is the output of one fused "
         "neuron against its target."
     ),

@@ -18,7 +18,7 @@ NARROW, WIDE, LETTER, ROOM = 190, 320, 8, 105
 NOTES = {
     "activations": (
         "Ask: are two networks that learned different things alike inside? Point at marks of different shapes that "
-        "are close together: neurons of different networks that respond alike. Marks far from all others have no "
+        "are close together: neurons of different networks that may respond alike. Marks far from all others have no "
         "partner."
     ),
     "importance": "Ask: may a network lose any neuron it likes? A few neurons carry most decisions. Mistakes at these cost most, "

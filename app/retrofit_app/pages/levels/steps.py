@@ -21,7 +21,7 @@ from .view import HEIGHT, View
 def activations(view: View) -> None:
     """Draw how the neurons respond."""
     view.say(
-        "Neurons that are close together respond alike to the same samples, whichever network they come from. These are worth "
+        "Neurons that respond alike to the same samples are close together, whichever network they come from. They are worth "
         "merging."
     )
     if (words := answering_words(view)) and not view.lecture:
@@ -45,7 +45,8 @@ def answering_words(view: View) -> str:
         f"{count} of {width}{' neurons' * (name == 'A')} of {name}"
         for count, width, name in zip(counts, widths, names, strict=False)
     ]
-    return f"On the test images **{listing(parts)} ever answer**: the ReLU stops the others." if parts else ""
+    others = ": the ReLU stops the others" if [*counts] != widths[: len(parts)] else ""
+    return f"On the test images {listing(parts)} ever answer{others}." if parts else ""
 
 
 def importance(view: View) -> None:
@@ -212,12 +213,12 @@ def residual_table(report: Any) -> pd.DataFrame:
 
 
 def plane(view: View) -> None:
-    """Draw the level's loss around its weights."""
-    heading = "**The level's own loss around its weights**"
+    """Draw the level's approximation error around its weights."""
+    heading = "**Approximation error around the level's weights**"
     if view.analysis is None or "quadratic" not in view.analysis.plane:
         st.markdown(heading)
     if view.analysis is None:
-        widgets.why("The analysis contains the loss around the weights. This run has no analysis.")
+        widgets.why("The analysis contains this error around the weights. This run has no analysis.")
     elif "quadratic" not in view.analysis.plane:
         widgets.why(f"There is no picture: {view.analysis.plane.get('why', 'it was not computed for this level.')}")
     else:

@@ -49,12 +49,13 @@ class View:
 
     @property
     def far(self) -> str:
-        """At the classes, why a member far from its group may cost nothing; empty elsewhere."""
-        if not self.joins_classes:
+        """At the classes, why a member far from its group may cost nothing; empty where that cannot be."""
+        unseen = any(0 in counts for counts in runs.class_counts(self.entry) or ())
+        if not self.joins_classes or not unseen or self.entry.config["importance"] == "uniform":
             return ""
         return (
-            "The neurons are the classes. A class that its network never saw has almost no importance: its neuron "
-            "may be far from its group and still cost almost no error."
+            "A class that its network never saw has almost no importance: its neuron may be far from its group and still cost "
+            "almost no error."
         )
 
     def say(self, text: str) -> None:
