@@ -344,14 +344,14 @@ MUTATIONS = [
     ),
     Mutation(
         "grouping: random groups may be empty",
-        "retrofit_core/fusion/grouping/random.py",
+        "retrofit_core/fusion/grouping/controls.py",
         "torch.cat([torch.arange(width), torch.randint(width, (m - width,), generator=generator)])",
         "torch.randint(width, (m,), generator=generator)",
         "tests/grouping/test_groupings.py",
     ),
     Mutation(
         "grouping: random groups lie side by side",
-        "retrofit_core/fusion/grouping/random.py",
+        "retrofit_core/fusion/grouping/controls.py",
         "drawn[torch.randperm(m, generator=generator)]",
         "drawn",
         "tests/grouping/test_groupings.py",
@@ -372,7 +372,7 @@ MUTATIONS = [
     ),
     Mutation(
         "ordering: classes of one parent in one group",
-        "retrofit_core/fusion/grouping/same_index.py",
+        "retrofit_core/fusion/grouping/controls.py",
         ".repeat(len(widths))",
         ".repeat_interleave(len(widths))",
         "tests/grouping/test_groupings.py::test_class_c_goes_with_class_c",
@@ -505,7 +505,7 @@ MUTATIONS = [
     ),
     Mutation(
         "levels: neurons of a linear layer on axis 1",
-        "retrofit_core/networks/levels/axes.py",
+        "retrofit_core/networks/levels/building.py",
         'makers[other] = len(other.meta["value"]) - 1',
         "makers[other] = 1",
         "tests/test_levels.py::test_tokens_have_their_neurons_last",
@@ -771,7 +771,7 @@ MUTATIONS = [
     ),
     Mutation(
         "levels: the axis along which neurons are the same",
-        "retrofit_core/networks/levels/axes.py",
+        "retrofit_core/networks/levels/building.py",
         "axis = axes[0] if len(axes) == 1 else makers",
         "axis = 1 if len(axes) == 1 else makers",
         "tests/test_levels.py::test_the_neuron_axis_is_followed_through_permutations",
@@ -1537,7 +1537,7 @@ MUTATIONS = [
         "retrofit_core/cli/fusing.py",
         "config_of(context, options=context.obj)",
         "config_of(context)",
-        "tests/test_cli.py::test_a_merge_file_repeats_a_merge",
+        "tests/test_snippets.py::test_every_flag_reaches_the_config",
     ),
     Mutation(
         "command line: the fine-tuned network stands for the fused one",

@@ -26,7 +26,7 @@ PAGES = {
 }
 #: Of each page: how the words of its last picture begin, and how many pictures it has at least.
 LAST = {
-    "fuse": ("Table of accuracy by class", 4),
+    "fuse": ("The networks drawn", 2),
     "levels": ("Scatter plot of the neurons", 1),
     "landscape": ("Lines of loss", 3),
     "compare": ("Grouping and approximation error of", 2),
@@ -112,11 +112,11 @@ def work(open_page: Callable[..., Page], address: str) -> None:
     """The form, a fusion at work, and the list of runs with the notice of it."""
     page = open_page("wide")
     page.goto(f"{address}/?view=new&preset=widths")
-    page.get_by_text("takes about").wait_for()
+    page.get_by_text("of memory").wait_for()
     page.wait_for_timeout(1500)
     shoot(page, "fuse-form-wide-light")
     page.goto(address + RUNNING)
-    page.get_by_text("takes about").wait_for()
+    page.get_by_text("of memory").wait_for()
     page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_text("Level 2 of").wait_for()
     shoot(page, "fuse-running-wide-light")
@@ -188,7 +188,7 @@ def main() -> None:
                     page.close()
         page = open_page("projector")
         page.goto(f"{address}/levels?step=grouping&lecture=1")
-        settle(page, "levels", figures=0)
+        settle(page, "levels", figures=1)
         shoot(page, "lecture-light")
         page = open_page("projector")
         page.goto(f"{address}/landscape?lecture=1&path=1")

@@ -22,11 +22,16 @@ def skip_without(*paths: str) -> None:
         pytest.skip(f"{', '.join(missing)} of the repository not brought along", allow_module_level=True)
 
 
+def is_chosen(words: str) -> bool:
+    """Whether a case is to be tried: all are, unless the environment variable CASE holds words, which it must have."""
+    return os.environ.get("CASE", "") in words
+
+
 def each_case(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test], Test]:
     """`pytest.mark.parametrize` within one test: every case is tried, and those that fail are reported by their values.
 
-    Each case has a monkeypatch, a folder, captured output and a generator of its own; it shares all other fixtures. The
-    environment variable CASE holds words: only cases that have them are tried.
+    Each case has a monkeypatch, a folder, captured output and a generator of its own; it shares all other fixtures. Of
+    several, CASE chooses, see `is_chosen`.
     """
     arguments = [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
     listed = [tuple(case) if len(arguments) > 1 or isinstance(names, tuple) else (case,) for case in cases]
@@ -44,7 +49,7 @@ def each_case(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[T
         def all_cases(subtests: pytest.Subtests, **given: Any) -> None:
             for number, case in enumerate(named):
                 words = ", ".join(str(getattr(value, "__name__", value))[:80] for value in case.values())
-                if os.environ.get("CASE", "") not in words:
+                if not is_chosen(words):
                     continue
                 with subtests.test(words), pytest.MonkeyPatch.context() as patch:
                     plain(**case, **_renewed(given, number, patch))

@@ -19,7 +19,6 @@ from retrofit_core.fusion.importance.scoring import importance_scores
 from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.networks.levels.forms import unfolded
 from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
-from retrofit_core.runs import RunConfig, execute
 from retrofit_core.system.monitor import Monitor
 from tests.flat import averaging, ensembling, fuse
 from tests.marks import each_case, spread
@@ -350,25 +349,6 @@ def test_distillation_of_logits_is_kf_with_one_level():
 
 
 # --- the four methods on real checkpoints (skipped where those are absent) --------------------------------------------
-
-
-def config(shared, name, data, **settings):
-    models = tuple(str(shared / "models" / f"{name}-{k}.safetensors") for k in (0, 1))
-    splits = str(shared / "models" / f"{name}-splits.json")
-    return RunConfig(models=models, data=str(shared / "data" / data), splits=splits, **settings)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear", "KF-Gradient"])
-def test_mnist_pair_with_conductance_passes_94(shared, method):
-    run = config(shared, "mnist-mlp-noniid2", "mnist", importance="conductance", method=method, evaluate=True)
-    _, metrics = execute(run)
-    networks = metrics["networks"]
-    assert networks["parent 0"]["accuracy"] == pytest.approx(88.69, abs=0.02)
-    assert networks["parent 1"]["accuracy"] == pytest.approx(84.82, abs=0.02)
-    assert networks["ensemble"]["accuracy"] == pytest.approx(96.62, abs=0.02)
-    assert networks["average"]["accuracy"] == pytest.approx(81.57, abs=0.02)
-    assert networks["fused"]["accuracy"] >= 94.0
 
 
 # --- regMean: the closed form, its limits, and its meeting point with HF-Linear ---------------------------------------

@@ -206,26 +206,6 @@ def test_existing_files_are_replaced_only_if_asked(words, file, tmp_path, capsys
     assert Path(file).read_text() == "kept" and len(list(tmp_path.iterdir())) == 2
 
 
-@each_case(
-    ("words", "sentence"),
-    [
-        (["--importance", "conductance"], "Auto has no setting 'importance'"),
-        (["--base", "/dev/null"], "Auto has no setting 'base'"),
-        (["--ridge", "2"], "Auto has no setting 'ridge'"),
-        (["--analyse", "--record", "r"], "Auto does not work level by level"),
-    ],
-)
-def test_what_the_default_method_does_not_take_asks_for_a_method(words, sentence, tmp_path, capsys, monkeypatch):
-    """Before any work: the checkpoint is empty, and no folder is made. With the method named, the refusal is another one."""
-    monkeypatch.chdir(tmp_path)
-    said = []
-    for method in ([], ["--method", "ties" if "--base" in words else "kf-linear"]):
-        assert main(["fuse", "/dev/null", "--fusion-from", "iid", "--out", "x.safetensors", *method, *words]) == 2
-        said.append(capsys.readouterr().err)
-    assert sentence in said[0] and said[0].endswith("Name a method, as in --method kf-linear.\n")
-    assert sentence.split()[0] not in said[1] and "Name a method" not in said[1]
-
-
 def test_an_interruption_while_the_library_is_imported_is_quiet(tmp_path):
     (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
     for words in (
@@ -362,19 +342,6 @@ def said(monkeypatch):
         name = f"retrofit_core.cli.{module}.out.print"
         monkeypatch.setattr(name, lambda *words, **_: lines.append(" ".join(map(str, words))))
     return lines
-
-
-def test_the_lines_to_go_on_with_can_be_pasted(tmp_path, said, monkeypatch):
-    """Paths with spaces and brackets, and how the images are read."""
-    folder = tmp_path / "my [two] parents"
-    monkeypatch.setattr("retrofit_core.training.parents.train_parents", lambda *_, **__: [])
-    pixels = ["--mean", "0.5", "--std", "0.25", "--size", "12"]
-    assert main(["train", "--out", str(folder), *pixels]) == 0
-    following = next(line for line in said if line.startswith("Next: "))
-    words = shlex.split(following.removeprefix("Next: "))
-    assert words[:4] == ["retrofit", "fuse", *(str(folder / f"parent-{index}.safetensors") for index in range(2))]
-    assert words[words.index("--splits") + 1] == str(folder / "splits.json")
-    assert [word for flag in ("--mean", "--std", "--size") for word in words[words.index(flag) :][:2]] == pixels
 
 
 def test_a_fusion_goes_on_where_its_paths_have_spaces(parents, said, monkeypatch, capsys, tmp_path):

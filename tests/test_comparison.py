@@ -260,16 +260,3 @@ def test_the_leaderboard_is_saved_after_every_row(base, tmp_path):
     )
     assert [set(names) - {"parent 0", "parent 1"} for names in saved] == [set(), {"Average"}]
     assert json.loads((tmp_path / "leaderboard.json").read_text()) == json.loads(json.dumps(board.to_json()))
-
-
-def test_an_analysis_needs_records(base, capsys):
-    words = ["compare", *base.models, "--splits", str(base.splits), "--methods", "average", "--analyse"]
-    assert main(words) == 2 and "--records" in capsys.readouterr().err
-
-
-def test_a_file_in_the_leaderboards_folder_stops_it(base, tmp_path):
-    (tmp_path / "cancel").touch()
-    words = ["compare", *base.models, "--splits", str(base.splits), "--methods", "average", "--out", str(tmp_path)]
-    assert main(words) == 130
-    assert json.loads((tmp_path / "analysing.json").read_text())["state"] == "cancelled"
-    assert not (tmp_path / "cancel").exists()

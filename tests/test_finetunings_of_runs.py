@@ -158,18 +158,6 @@ def test_the_command_keeps_it_where_the_workbench_looks_for_it(record, monkeypat
     assert notes_of(folder) == {}
 
 
-def test_a_file_called_cancel_stops_the_command_and_resume_goes_on(record, monkeypatch, capsys):
-    monkeypatch.chdir(record.parent)
-    out = record.parent / "stopped"
-    out.mkdir()
-    (out / "cancel").touch()
-    words = ["finetune", "--record", "run", *SHORT.words(), "--device", "cpu", "--out", str(out)]
-    assert main(words) == 130
-    assert notes_of(out)["state"] == "cancelled" and (out / "settings.json").exists()
-    assert main([*words, "--resume"]) == 0 and notes_of(out) == {} and (out / METRICS).exists()
-    capsys.readouterr()
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -127,7 +127,6 @@ MISSING = {
     "evaluate parents/parent-0.safetensors --data parquet": ("pyarrow", "data"),
     "evaluate parents/parent-0.safetensors --data folder": ("Pillow", "data"),
     "app --no-browser": ("streamlit", "app"),
-    "docs": ("mkdocs", "docs"),
 }
 WORKS = (
     "train --out parents --epochs 1",

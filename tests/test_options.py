@@ -95,14 +95,13 @@ def test_no_two_parts_of_a_method_have_settings_of_one_name():
     assert not clashes()
 
 
-def test_records_and_keys_without_a_method_mean_the_first_default():
-    """The key is that of 0.1.0, whose configs left KF-Linear out."""
-    early, named = {"models": ["a.safetensors"], "splits": "splits.json"}, {"method": "KF-Linear"}
-    config = RunConfig.from_json(early)
-    assert config == RunConfig.from_json(early | named) and config.method == "KF-Linear"
+def test_keys_are_those_of_0_1_0():
+    """Whose configs left KF-Linear out, and had grouping and ridge as settings of the run."""
+    config = RunConfig(("a.safetensors",), splits="splits.json", method="KF-Linear")
     assert config.key() == "929374ab51" != RunConfig(config.models, splits=config.splits).key()
     assert config.command() == "retrofit fuse a.safetensors --method KF-Linear --splits splits.json"
-    assert RunConfig.from_json(RunConfig(("a",)).to_json()).method == "Auto"
+    options = {"grouping": "random", "ridge": 0.5, "restarts": 3}
+    assert RunConfig(("a", "b"), method="HF-Linear", options=options).key() == "fcabff9050"
 
 
 @each_case(

@@ -19,7 +19,7 @@ from retrofit_core.inspection import analysis
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, save_model
-from retrofit_core.runs.identities import difference, identity, other_settings
+from retrofit_core.runs.identities import difference, identity
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training.evaluation import ensemble, evaluate
@@ -158,16 +158,6 @@ def test_a_damaged_record_is_set_aside_and_reported(config, tmp_path, damage):
     good, problems = runs.list_runs(tmp_path)
     assert [run.folder.name for run in good] == ["good"]
     assert len(problems) == 1 and problems[0].startswith("bad") and str(tmp_path) not in problems[0]
-
-
-def test_a_run_is_interrupted_when_nobody_is_at_it_and_not_because_it_is_silent(config, tmp_path):
-    with pytest.raises(Cancelled):
-        runs.execute(config, tmp_path / "run", Monitor(cancelled=lambda: True))
-    status = runs.read_status(tmp_path / "run")
-    (tmp_path / "run" / "status.json").write_text(json.dumps({**status, "state": "running", "updated": 0}))
-    assert runs.read_run(tmp_path / "run").state == "interrupted"
-    with files.locked(tmp_path / "run"):
-        assert runs.read_run(tmp_path / "run").state == "running"
 
 
 @pytest.mark.slow
@@ -601,13 +591,3 @@ def test_regmean_reads_each_parents_own_rows(config):
         assert not torch.equal(weights(pooled.model), weights(result.model))
     with pytest.raises(ValueError, match="RegMean reads each parent's own training rows.*--splits"):
         runs.execute(dataclasses.replace(bare, importance_data="own"))
-
-
-def test_settings_of_early_records_become_options_and_keep_their_key():
-    """Ridge, grouping and the like were settings of the run; the key is that of such a record."""
-    early = {"models": ["a", "b"], "method": "HF-Linear", "grouping": "random", "ridge": 0.5, "head": "scores"}
-    config = runs.RunConfig.from_json({**early, "options": {"restarts": 3}})
-    assert config.options == {"grouping": "random", "ridge": 0.5, "restarts": 3} and config.key() == "fcabff9050"
-    assert runs.RunConfig.from_json(config.to_json()) == config
-    told = dataclasses.replace(config, options={**(config.options or {}), "ridge": 2.0})
-    assert other_settings(config, told) == "its ridge is 0.5, not 2.0"

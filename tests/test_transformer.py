@@ -1,7 +1,6 @@
 """Transformer OTFusion: the paper's steps in plain lines, copies found again, maps as soft as asked."""
 
 import copy
-from itertools import product
 
 import pytest
 import torch
@@ -19,7 +18,6 @@ from tests.unfixed import otfusion, transformer_otfusion
 
 ot = pytest.importorskip("ot", reason="POT is not installed")
 MODES = ("activations", "weights")
-POLICIES = ("mean", "only_resid", "no_resid")
 
 
 def vit(seed=1, **changes):
@@ -49,8 +47,8 @@ def changed(model, seed, size=0.3):
 class Plain:
     """Two ViTs fused step by step; `aligned` is aligned to `anchor`."""
 
-    def __init__(self, anchor, aligned, x, mode, policy, reg):
-        self.mode, self.policy, self.reg = mode, policy, reg
+    def __init__(self, anchor, aligned, x, mode, reg):
+        self.mode, self.reg = mode, reg
         self.w1, self.w0 = anchor.state_dict(), aligned.state_dict()
         self.z1, self.z0 = outputs(anchor, x), outputs(aligned, x)
         self.fused = {}
@@ -95,8 +93,7 @@ class Plain:
             self.fused[key] = (self.w0[key] @ t + self.w1[key]) / 2
 
     def join(self, t_skip, t_branch):
-        w = {"mean": 0.5, "only_resid": 1.0, "no_resid": 0.0}[self.policy]
-        t = t_skip * w + t_branch * (1 - w)
+        t = (t_skip + t_branch) / 2
         assert_close(t.sum(0), torch.ones(len(t)), 1e-5)
         return t
 
@@ -142,14 +139,14 @@ def standard(z):
 
 
 @pytest.mark.slow
-@each_case("policy, mode", spread(POLICIES, MODES, 1))
-def test_equals_the_steps_in_plain_lines(mode, policy):
+@each_case("mode", MODES)
+def test_equals_the_steps_in_plain_lines(mode):
     first, x = vit(), normal(20, *VGG_SHAPE)
     second = changed(first, 2)
     with torch.no_grad():
-        expected = Plain(first, second, x, mode, policy, 0.1).run(depth=2)
+        expected = Plain(first, second, x, mode, 0.1).run(depth=2)
     with untouched(first, second):
-        result = transformer_otfusion([first, second], x, mode=mode, regularisation="0.1max", residual=policy)
+        result = transformer_otfusion([first, second], x, mode=mode, regularisation="0.1max")
     assert tensors(result.model).keys() == expected.keys()
     for name, tensor in tensors(result.model).items():
         assert_close(tensor, expected[name], 1e-6)
@@ -159,18 +156,15 @@ def test_equals_the_steps_in_plain_lines(mode, policy):
 
 
 @pytest.mark.slow
-@each_case("policy, pair", spread(POLICIES, product(NAMES, MODES), 1))
-def test_a_shuffled_copy_is_found_again_by_every_policy(policy, pair):
-    name, mode = pair
+@each_case("name, mode", spread(NAMES, MODES, 1))
+def test_a_shuffled_copy_is_found_again(name, mode):
     make, shape = PAIRS[name]
     model, x = make(), normal(20, *shape)
     twin = shuffled(model, x, torch.Generator().manual_seed(3))
     assert_same_function(twin, model, x, 1e-10)
-    for joint_qk in (False, True) if policy == "mean" else (False,):
-        parents = [model, twin, twin] if joint_qk else [model, twin]
-        fused = transformer_otfusion(parents, x, mode=mode, solver="exact", residual=policy, joint_qk=joint_qk).model
-        for key, tensor in tensors(fused).items():
-            assert_close(tensor, tensors(model)[key], 1e-10)
+    fused = transformer_otfusion([model, twin, twin], x, mode=mode, solver="exact").model
+    for key, tensor in tensors(fused).items():
+        assert_close(tensor, tensors(model)[key], 1e-10)
 
 
 @pytest.mark.slow
@@ -179,14 +173,14 @@ def test_exchanged_heads_are_found_again(name, mode):
     """Heads may change places as wholes; OTFusion, which keeps them apart, does not see it."""
     make, shape = PAIRS[name]
     model, x = make(), normal(20, *shape)
-    groups = groups_apart(model, x, joint_qk=True)
+    groups = groups_apart(model, x)
     heads = 3 if name == "vit" else 4
     orders = {}
     for group in groups:
         if "attention" in group.name and not group.name.endswith((".o", "out_proj")):
             blocks = torch.arange(group.width).view(heads, -1)
             orders[group.name] = blocks.roll(1, 0).flatten()
-    assert len(orders) == 4
+    assert len(orders) == 6
     twin = reordered(model, groups, orders)
     assert_same_function(twin, model, x, 1e-10)
     fused = transformer_otfusion([model, twin], x, mode=mode, solver="exact").model
@@ -222,7 +216,6 @@ def test_without_skips_and_attentions_only_the_defaults_differ():
 @each_case(
     "options, message",
     [
-        ({"residual": "median"}, "residual is 'median'. Use mean, only_resid, no_resid"),
         ({"regularisation": "max"}, "regularisation is 'max'"),
         ({"importance": "conductance"}, "importance .conductance. needs data"),
     ],
@@ -257,21 +250,13 @@ def test_makers_of_a_stream_are_apart_and_sums_join_them():
         "norm": ("blocks.1.norm2", "blocks.1.mlp.3"),
     }
     assert [groups[f"blocks.0.attention.{kind}"].width for kind in "qkv"] == [12, 12, 12]
-    assert "blocks.0.attention.k" not in {
-        group.name for group in groups_apart(vit(), normal(2, *VGG_SHAPE), joint_qk=True)
-    }
 
 
 def test_queries_keys_and_values_of_one_tensor_are_apart():
-    def attention(**options):
-        groups = groups_apart(vision(), normal(2, *IMAGES), **options)
-        return [group for group in groups if group.name.startswith("encoder.layers.encoder_layer_0.self_attention[")]
-
-    index = [group.parts[0].index.flatten().tolist() for group in attention()]
+    name = "encoder.layers.encoder_layer_0.self_attention["
+    groups = [group for group in groups_apart(vision(), normal(2, *IMAGES)) if group.name.startswith(name)]
+    index = [group.parts[0].index.flatten().tolist() for group in groups]
     assert index == [list(range(start, start + 24)) for start in (0, 24, 48)]
-    queries, values = attention(joint_qk=True)
-    assert queries.parts[0].index.tolist() == [[i, 24 + i] for i in range(24)]
-    assert values.parts[0].index.flatten().tolist() == list(range(48, 72))
 
 
 class Thrice(nn.Module):
@@ -286,14 +271,13 @@ class Thrice(nn.Module):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICIES)
-def test_sums_of_sums(policy):
+def test_sums_of_sums():
     first, second, x = initialised(Thrice(), 1), initialised(Thrice(), 2), normal(30, 4)
     junction = next(group.junction for group in groups_apart(first, x) if group.junction)
     assert (junction.skip.skip, junction.skip.branch, junction.branch) == ("a", "b", "c")
     twin = shuffled(first, x, torch.Generator().manual_seed(3))
-    assert_same_function(transformer_otfusion([first, twin], x, solver="exact", residual=policy).model, first, x, 1e-10)
-    assert torch.isfinite(transformer_otfusion([first, second], x, residual=policy).model(x)).all()
+    assert_same_function(transformer_otfusion([first, twin], x, solver="exact").model, first, x, 1e-10)
+    assert torch.isfinite(transformer_otfusion([first, second], x).model(x)).all()
 
 
 @pytest.mark.slow

@@ -44,7 +44,6 @@ FORMS = {
     "squared": (otfusion, {"squared": True}),
     "unit rows": (otfusion, {"mode": "weights", "unit_rows": True}),
     "correlation": (rebasin, {"similarity": "correlation"}),
-    "unsquared": (rebasin, {"similarity": "unsquared"}),
 }
 #: These keep the function without looking for neurons: parents side by side, or parent 0 with nothing to learn.
 KEEPING = {

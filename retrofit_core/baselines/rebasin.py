@@ -19,7 +19,7 @@ from .aligned import AlignmentPlan, Averager, Pairs, check_pair, check_widths, l
 from .otfusion import Mode, incoming
 from .watch import correlation
 
-Similarity = Literal["distance", "unsquared", "correlation"]
+Similarity = Literal["distance", "correlation"]
 #: Coordinate descent stops if no pairing gains this much, or after this many rounds (the authors' code).
 LEAST_GAIN, MOST_ROUNDS = 1e-12, 100
 
@@ -47,7 +47,7 @@ class GitReBasin(Averager):
     )
     similarity: Similarity = setting(
         "distance",
-        "similarity of activations: distance (squared), unsquared, or correlation",
+        "similarity of activations: distance (squared), or correlation",
         title="Similarity of neurons",
     )
 
@@ -98,14 +98,8 @@ def _matched(sums: Moments, s0: Tensor, s1: Tensor, similarity: str) -> Tensor:
     """(n,) the neuron of parent 1 paired with each neuron of parent 0."""
     n = len(s0)
     if similarity == "correlation":
-        cost = -correlation(sums)[:n, n:]
-    elif similarity == "distance":
-        cost = pairwise_costs(sums.zz, torch.cat([s0, s1]), n)
-    else:  # s_i |m - a_i| + s_j |m - a_j| with m the weighted mean of both
-        norms = sums.zz.diagonal()
-        distances = (norms[:n, None] + norms[None, n:] - 2 * sums.zz[:n, n:]).clamp_min(0).sqrt()
-        cost = 2 * s0[:, None] * s1[None] / (s0[:, None] + s1[None]) * distances
-    return assigned(cost.double())[1]
+        return assigned(-correlation(sums)[:n, n:].double())[1]
+    return assigned(pairwise_costs(sums.zz, torch.cat([s0, s1]), n).double())[1]
 
 
 def match_weights(

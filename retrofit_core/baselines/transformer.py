@@ -1,11 +1,11 @@
 """Transformer OTFusion: a separate soft map for every layer of a transformer (Imfeld et al. 2024).
 
-Legend: as in `otfusion`; a sum in a residual stream joins the plans of its two sides, with w the share of the skip.
+Legend: as in `otfusion`; at a sum in a residual stream, the plan is the mean of those of its two sides.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -20,11 +20,8 @@ from .aligned import AlignmentPlan, Averager, Pairs, groups_of, lines_of, plan_a
 from .otfusion import Mode, Solver, align_by_transport, anchor_of, weight_gram, why_no_strength
 from .watch import correlation, group_sums
 
-Residual = Literal["mean", "only_resid", "no_resid"]
 #: The authors' best Sinkhorn strengths.
 STRENGTHS: dict[Mode, str] = {"activations": "0.08max", "weights": "0.06max"}
-#: The share of the skip.
-SHARES = {"mean": 0.5, "only_resid": 1.0, "no_resid": 0.0}
 
 
 def _why_no_strength(value: object) -> str:
@@ -55,7 +52,7 @@ class TransformerOTFusion(Averager):
     """Aligns every parent to an anchor by soft transport, layer by layer of a transformer, and averages.
 
     Each layer that adds to a residual stream (patches, class token, positions, attentions, MLPs) has its own map, and so
-    have queries, keys and values, over all heads together; `residual` determines the map for readers of a sum. The anchor
+    have queries, keys and values, over all heads together; readers of a sum have the mean of its maps. The anchor
     is the first parent with the fused widths. The layers come from the trace (`groups_apart`), so any network that
     OTFusion takes will do; without skips and attentions only the defaults differ from OTFusion's. Distances are not
     squared; scores are the marginals, and each head has the same mass; nothing is random.
@@ -64,8 +61,8 @@ class TransformerOTFusion(Averager):
     unit length, a class token's would be signs); weights include their biases; the window is not narrowed to the class
     token in the last block, and applies to any square of patches; outgoing weights are divided by the source's marginal,
     which is the same for equal widths and uniform scores; class c stays class c; of n parents the anchor counts half and
-    the others share the rest equally, also in embeddings and classifier; no map after a sum that depends on the sizes of
-    what is added, and none that mixes queries and keys ("joint" there; `joint_qk` is "eq_t_map").
+    the others share the rest equally, also in embeddings and classifier; after a sum, both maps count equally, and none mixes
+    queries and keys.
     """
 
     title: ClassVar[str] = "Transformer OTFusion"
@@ -85,13 +82,6 @@ class TransformerOTFusion(Averager):
         check=_why_no_strength,
         title="Sinkhorn regularisation",
     )
-    residual: Residual = setting(
-        "mean",
-        "map after a sum: the mean of both maps, or the map of the skip (only_resid) or of the branch added to it "
-        "(no_resid). The skip is the summand computed by fewer operations",
-        title="Map after a skip",
-    )
-    joint_qk: bool = setting(False, "use one map for queries and keys", title="One map for queries and keys")
     window: int = setting(
         6,
         "side of the central square of patches whose tokens count, in addition to the class token",
@@ -120,7 +110,7 @@ class TransformerOTFusion(Averager):
         groups, targets = groups_of(
             joined.parents,
             joined.fused,
-            lambda network: groups_apart(network, example, joint_qk=self.joint_qk, leaves=self.leaves),
+            lambda network: groups_apart(network, example, leaves=self.leaves),
         )
         return ApartPlan(**{**vars(joined), "groups": groups, "targets": targets}, joined=joined)
 
@@ -144,7 +134,7 @@ class TransformerOTFusion(Averager):
 
         def joined(index: int, flows: Mapping[str, Tensor]) -> Tensor | None:
             junction = plan.groups[anchor][index].junction
-            return junction and _joined(junction, flows, SHARES[self.residual])
+            return junction and _joined(junction, flows)
 
         reports, maps = align_by_transport(
             plan, sums, gram, solver=self.solver, regularisation=regularisation, joined=joined
@@ -183,9 +173,8 @@ def _sums(plan: AlignmentPlan, states: Sequence[Mapping[str, Tensor]], window: i
     return [sums[index] for index in range(len(plan.targets))]
 
 
-def _joined(junction: Junction, flows: Mapping[str, Tensor], w: float) -> Tensor:
+def _joined(junction: Junction, flows: Mapping[str, Tensor]) -> Tensor:
     """(n_k, d) plan after a sum."""
-    skip, branch = (
-        flows[side] if isinstance(side, str) else _joined(side, flows, w) for side in (junction.skip, junction.branch)
-    )
-    return w * skip + (1 - w) * branch
+    sides = (junction.skip, junction.branch)
+    skip, branch = (flows[side] if isinstance(side, str) else _joined(side, flows) for side in sides)
+    return (skip + branch) / 2

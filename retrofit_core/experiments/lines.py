@@ -170,21 +170,31 @@ def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None, r
 
 
 def _sorted_parents(setting: Setting, singles: Mapping[str, Line]) -> dict[str, Line]:
-    """Parents' lines in descending order of our accuracies, as in the paper, if their architectures are the same."""
+    """Parents' lines in descending order of our accuracies, set by set, as in the paper, if their architectures are the same."""
     rows = [f"{PARENT}{index}" for index in range(setting.column.parts)]
     alike = len(set(setting.column.arch)) == 1 and setting.column.metric == ACCURACY
     if not alike or not all(row in singles and singles[row].values for row in rows):
         return {}
+    if len({singles[row].parents for row in rows}) > 1:
+        return {}
     ranked = sorted(rows, key=lambda row: -(singles[row].mean or 0.0))
+    sets = [sorted(values, reverse=True) for values in zip(*(singles[row].by_parents for row in rows), strict=True)]
+
+    def note(row: str, other: str) -> str:
+        if len(sets) > 1:
+            return "in the order of each set's accuracies"
+        return "" if row == other else f"parent {other.removeprefix(PARENT)} of ours"
+
     return {
         row: replace(
             singles[other],
             row=row,
             paper=singles[row].paper,
-            note="" if row == other else f"parent {other.removeprefix(PARENT)} of ours",
+            by_parents=numbers,
+            note=note(row, other),
             stands_for=other,
         )
-        for row, other in zip(rows, ranked, strict=True)
+        for row, other, numbers in zip(rows, ranked, zip(*sets, strict=True), strict=True)
     }
 
 

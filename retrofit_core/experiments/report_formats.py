@@ -1,7 +1,6 @@
 """A report as Markdown (with aligned columns, readable as text; in notebooks with collapsed parts) and CSV."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -27,21 +26,8 @@ from .report_words import (
     summary_rows,
     table_title,
 )
-from .reproduction import ReproducedColumn, ReproducedTable
+from .reproduction import Display, ReproducedColumn, ReproducedTable
 from .results import rounded
-
-
-@dataclass(frozen=True, repr=False)
-class Display:
-    """A table or a column as Markdown: a notebook renders it with details collapsed, a terminal prints it whole."""
-
-    shown: ReproducedTable | ReproducedColumn
-
-    def _repr_markdown_(self) -> str:
-        return _part(self.shown, notebook=True)
-
-    def __repr__(self) -> str:
-        return _part(self.shown)
 
 
 def markdown(report: Report) -> str:
@@ -125,6 +111,7 @@ def _under(title: str, text: str, notebook: bool) -> str:
     return f"{title}\n\n{text}"
 
 
+Display.write = staticmethod(_part)
 FIELDS: tuple[str, ...] = (
     *("kind", "table", "column", "row", "metric"),
     *("paper", "paper_deviation", "paper_seeds", "ours", "ours_deviation", "ours_parents", "ours_seeds"),

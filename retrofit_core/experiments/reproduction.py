@@ -20,10 +20,10 @@ import shlex
 import statistics
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -40,13 +40,24 @@ from .runner import plan, run
 from .scales import BEST_FIRST, EVERY_SCALE, SAYING, scale_of
 from .setting import CellResults, Setting, settings
 from .tables import TABLES
-from .work import title
-
-if TYPE_CHECKING:
-    from .report_formats import Display
 
 #: Rows that apply to all columns of a table, if only one column has them.
 SHARED = (PARENT, "Ensemble")
+
+
+@dataclass(frozen=True, repr=False)
+class Display:
+    """A table or a column as Markdown: a notebook renders it with details collapsed, a terminal prints it whole."""
+
+    shown: "ReproducedTable | ReproducedColumn"
+    write: ClassVar[Callable[..., str]]
+    """Set by `report_formats`, which says how they are written"""
+
+    def _repr_markdown_(self) -> str:
+        return self.write(self.shown, notebook=True)
+
+    def __repr__(self) -> str:
+        return self.write(self.shown)
 
 
 @dataclass(frozen=True, repr=False)
@@ -219,7 +230,7 @@ class ReproducedColumn:
             for line in self.all_lines
         )
 
-    def show(self, rows: Sequence[str] | None = None) -> "Display":
+    def show(self, rows: Sequence[str] | None = None) -> Display:
         """The table, with the scale of every number.
 
         Args:
@@ -227,8 +238,6 @@ class ReproducedColumn:
         Raises:
             ValueError: a row is unknown.
         """
-        from .report_formats import Display  # which reads this module
-
         return Display(self._shown(paper_alone=not self.lines, rows=rows))
 
     def _shown(self, paper_alone: bool, rows: Sequence[str] | None = None) -> "ReproducedColumn":
@@ -283,7 +292,7 @@ class ReproducedTable:
             return next((column for column in self.columns if column.lines), self.columns[0])
         return find({column.name: column for column in reversed(self.columns)}, name, f"column of {self.name}")
 
-    def show(self, columns: Collection[str] | None = None) -> "Display":
+    def show(self, columns: Collection[str] | None = None) -> Display:
         """All or some columns, with the scale of every number, and the commands that measure what is missing.
 
         If nothing is measured, it shows only the paper's numbers.
@@ -294,8 +303,6 @@ class ReproducedTable:
         wanted = {self.column(name).name for name in columns} if columns else None
         chosen = [column for column in self.columns if wanted is None or column.name in wanted]
         nothing = not any(column.lines for column in chosen)
-        from .report_formats import Display  # which reads this module
-
         return Display(
             dataclasses.replace(self, columns=tuple(column._shown(paper_alone=nothing) for column in chosen))
         )
@@ -307,13 +314,14 @@ class ReproducedTable:
         device: str = "auto",
         monitor: Monitor | None = None,
     ) -> "ReproducedTable":
-        """Train and fuse what is missing in `runs` and `results`, most valuable first; prints what is done.
+        """Train and fuse what is missing in `runs` and `results`, most valuable first.
 
         Returns the updated table. You can interrupt it at any time and call it again: finished work is kept.
 
         Args:
             seconds: time limit; 0 measures nothing, None everything.
             rows: beginnings of row names, such as "KF-Linear" (default: all rows).
+            monitor: gets an event "phase" with the title of each unit, among others.
         Raises:
             ValueError: the table has no scale, so that it is unclear what is missing; or a unit failed.
         """
@@ -334,8 +342,7 @@ class ReproducedTable:
         if not missing:
             return self
         deadline = None if seconds is None else time.time() + seconds
-        ways: dict[str, Any] = {"monitor": monitor, "deadline": deadline, "device": device}
-        outcome = run(missing, asked["runs"], **ways, on_result=lambda unit, _: print(title(unit)))
+        outcome = run(missing, asked["runs"], monitor=monitor, deadline=deadline, device=device)
         if outcome.failed:
             unit, why = outcome.failed[0]
             raise ValueError(f"{len(outcome.failed)} of {len(missing)} units failed; the first: {unit.key()}: {why}")

@@ -107,19 +107,18 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> "RunConfig":
-        """The inverse of `to_json`; fields missing in an older record get the values they had then.
+        """The inverse of `to_json`.
 
         Raises:
             ValueError: unknown or missing fields.
         """
-        facts = present(facts) if isinstance(facts, dict) else {}
-        if not facts.get("models") or set(facts) - set(FIELDS):
+        if not isinstance(facts, dict) or not facts.get("models") or set(facts) - set(FIELDS):
             raise ValueError(f"a run's config needs 'models' and knows only {sorted(FIELDS)}. Found {facts!r:.200}.")
         lists = {name: tuple(facts[name]) for name in ("models", "mean", "std") if facts.get(name) is not None}
         return cls(**{**facts, **lists})
 
     def changed(self) -> dict[str, Any]:
-        """The fields that differ from their defaults, in plain JSON types, in the layout of the first records (see `present`)."""
+        """The fields that differ from their defaults, in plain JSON types, in the layout of the first keys (see `EARLY`)."""
         options = self.options or {}
         early = {name: value for name, value in options.items() if name in EARLY}
         others = {name: value for name, value in options.items() if name not in EARLY}
@@ -159,11 +158,11 @@ class RunConfig:
         return shlex.join(["retrofit", "fuse", *self.models, *words])
 
 
-#: The default method of the first records, which records and keys do not name.
+#: The default method of the first keys, which do not name it.
 FIRST_METHOD = "KF-Linear"
 #: Names of a run's own settings, as opposed to options of methods.
 FIELDS = tuple(field.name for field in dataclasses.fields(RunConfig))
-#: Options that the first records hold as settings of the run, and keys still do, with their defaults then.
+#: Options that keys hold as settings of the run, as the first records did, with their defaults then.
 EARLY = {
     "grouping": None,
     "preset": "default",
@@ -172,14 +171,6 @@ EARLY = {
     "head": "scores",
     "boundaries": "auto",
 }
-
-
-def present(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a record of any version: early ones store some method options as settings of the run."""
-    early = {name: facts[name] for name, usual in EARLY.items() if facts.get(name, usual) != usual}
-    options = {**early, **(facts.get("options") or {})}
-    others = {name: value for name, value in facts.items() if name not in EARLY}
-    return {"method": FIRST_METHOD, **others, "options": options or None}
 
 
 def naming(method: str) -> str:

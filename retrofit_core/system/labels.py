@@ -49,7 +49,7 @@ def as_shares(shares: object) -> Tensor:
     """
     wanted = "class_shares must be one row of class counts or shares for each parent"
     try:
-        tensor = shares if isinstance(shares, Tensor) else torch.as_tensor(np.asarray(shares))
+        tensor = shares if isinstance(shares, Tensor) else torch.tensor(np.array(shares))
         if tensor.is_complex():
             raise ValueError("complex numbers")
         tensor = tensor.to(torch.float64)

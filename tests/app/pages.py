@@ -1,5 +1,6 @@
 """Pages without a browser, and the form's part of an address."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,6 +41,16 @@ def spoken(name: str = "", /, **address: str):
 def words(page: AppTest) -> str:
     """What is written on a page."""
     return "\n".join(element.value for kind in (page.title, page.markdown, page.caption, page.info) for element in kind)
+
+
+def claims(markdown: str) -> list[str]:
+    """What is bold in a text."""
+    return re.findall(r"\*\*(.+?)\*\*", markdown, re.DOTALL)
+
+
+def count(text: str) -> int:
+    """Its words, and numbers."""
+    return len(re.findall(r"\S*\w\S*", text))
 
 
 def clean(page: AppTest) -> bool:

@@ -60,7 +60,7 @@ def test_what_the_next_level_regains_is_told(after, says):
 def test_a_loss_within_chance_is_none():
     accuracy = [96.0, 95.0, 93.0, 93.0]
     text = diagnosis(THREE, course(accuracy, 300))
-    assert text.startswith("No level clearly loses accuracy: the largest drop, 2.0 (")
+    assert text.startswith("No level clearly loses accuracy; the largest drop, 2.0 (")
     assert "points at level 2 (layer1), may be chance" in text and "Level 3 (layer2) has the largest error" in text
     assert diagnosis(THREE, course(accuracy, 100_000)).startswith("Level 2 (layer1) loses 2.0")
     assert largest_loss(course(accuracy, 0)).lost.ends is None  # nobody noted which images are right

@@ -81,7 +81,7 @@ def test_the_box_is_closed_until_the_address_names_an_example(runs_folder, name)
     assert "example-example" not in {each.key for each in page.selectbox}
     page = page_at(name, run="kf-linear", example="1")
     assert clean(page)
-    assert "Test image 1 shows 9. Right: B, the fused network and the ensemble. Wrong: A (8)" in words(page)
+    assert "**Test image 1 shows 9**. Right: B, the fused network and the ensemble. Wrong: A (8)" in words(page)
     assert "Level by level" in words(page)
     page.button(key="example-next").click().run()
     assert page.query_params["example"] == "2" and clean(page)

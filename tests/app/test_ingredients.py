@@ -65,7 +65,7 @@ def test_steps_go_from_the_average_over_groups_to_the_fit_and_controls_are_compa
     picture = waterfall(steps, finding(steps), figures.LIGHT)
     assert all(figures.number(step.accuracy) in picture.alt for step in steps)
     assert finding(steps) == (
-        "Groups bring +55.2 points and then the fit brings +13.6 points; random groups instead: \N{MINUS SIGN}1.9."
+        "Groups bring +55.2 points, then the fit brings +13.6 points; random groups instead: \N{MINUS SIGN}1.9 points."
     )
     assert table(steps)["compared with"].tolist() == ["", "row above", "row above", *["fused network"] * 3]
 

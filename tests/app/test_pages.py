@@ -5,7 +5,7 @@ import pytest
 from retrofit_app.figures import plain_text
 from tests.marks import each_case
 
-from .pages import clean, page_at
+from .pages import claims, clean, count, page_at
 
 pytestmark = pytest.mark.slow
 
@@ -59,9 +59,12 @@ def test_what_means_something_elsewhere_is_kept_without_a_word(runs_folder, name
         ("landscape", SHIPPED),
         ("compare", {}),
         ("compare", {"view": "board"}),
+        ("", SHIPPED | {"example": "3"}),
+        ("paper", {}),
     ],
 )
-def test_every_control_has_a_help_text(runs_folder, name, address):
+def test_every_control_has_a_help_text_and_no_claim_is_long(runs_folder, name, address):
     page = page_at(name, **address)
+    assert [claim for element in page.markdown for claim in claims(element.value) if count(claim) > 15] == []
     kinds = (page.selectbox, page.number_input, page.text_input, page.text_area, page.button, page.toggle)
     assert [control.label for kind in kinds for control in kind if not control.help] == []

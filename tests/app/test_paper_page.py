@@ -173,7 +173,7 @@ def test_pictures_are_the_notebooks_or_only_what_disagrees():
 
 def test_the_picture_s_command_reads_the_same_results():
     name, _, texts, _ = vars(taking.origin("vgg11-noniid", "2-way", "small")).values()
-    command, python, _ = texts()
+    command, python = texts()
     assert name == "paper-vgg11-noniid-2-way"
     assert command == (
         "retrofit report vgg11-noniid --scale small --columns 2-way --results benchmarks/results/experiments"
@@ -183,7 +183,7 @@ def test_the_picture_s_command_reads_the_same_results():
 
 def test_files_are_what_the_report_writes():
     page = open_page(table="widths")
-    assert [button.proto.label for button in page.get("download_button")] == ["CSV", "Markdown", "LaTeX"]
+    assert [button.proto.label for button in page.get("download_button")] == ["CSV", "Markdown"]
     lines = spreadsheet(paper.report(paper.read()[0], ["widths"], paper.FULLEST)).splitlines()
     assert any(line.startswith('cell,widths,"1x, 1x",') for line in lines)
 

@@ -23,8 +23,7 @@ from retrofit_core.runs import RunConfig, create, execute, identity, read_run, s
 from retrofit_core.runs.store import KINDS, NOTES, Work, notes_of, worker_of
 from retrofit_core.runs.worker import CHILDREN, Job
 from retrofit_core.system import files
-from retrofit_core.system.monitor import Cancelled, Monitor
-from retrofit_core.training.parents import TrainConfig, read_training, train_parents, write_training
+from retrofit_core.training.parents import TrainConfig, read_training, train_parents
 from tests.marks import each_case
 
 from .analyses import plain
@@ -214,20 +213,6 @@ def test_parents_that_were_trained_again_make_a_new_run(runs_folder, pair, sleep
     assert (runs_folder / pair.key() / "status.json").read_bytes() == before
 
 
-def test_a_stopped_run_does_not_go_on_with_parents_that_were_trained_again(runs_folder, pair, sleeper, monkeypatch):
-    def cancel(event):
-        if event["kind"] == "level" and event["index"] == 1:
-            raise Cancelled
-
-    monkeypatch.chdir(runs_folder)
-    with pytest.raises(Cancelled):
-        execute(pair, "mine", Monitor(cancel))
-    train_again(runs_folder / "own" / bundle.PARENTS[0])
-    with pytest.raises(ValueError, match=r"run mine cannot be continued: the content of own/parent-0.* has changed"):
-        runs.resume(runs_folder / "mine")
-    assert not worker_of(runs_folder / "mine")
-
-
 def test_copies_of_the_same_files_are_the_same_work(runs_folder, pair):
     """The shipped run is opened also where its files are named by another path."""
     config = dataclasses.replace(bundle.config("KF-Linear"), models=pair.models, splits=pair.splits)
@@ -255,16 +240,6 @@ def test_own_files_that_are_called_as_the_shipped_ones_are_fused(runs_folder, na
     shipped = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
     assert entry.base == runs_folder and entry.training is None
     assert runs.class_counts(entry) == runs.class_counts(shipped)[::-1]
-
-
-@pytest.mark.slow
-def test_a_run_tells_the_training_that_it_used(runs_folder, pair):
-    """Not what lies beside the parents now, which a copied command would repeat."""
-    shutil.copy(runs.BUNDLED / "training.json", runs_folder / "own")
-    with contextlib.chdir(runs_folder):
-        execute(pair, "mine")
-    write_training(TrainConfig(seed=7), runs_folder / "own")
-    assert runs.read_entry(runs_folder / "mine").training == TrainConfig(seed=1, device="cpu").to_json()
 
 
 def test_a_silent_run_of_the_command_line_is_running_while_its_process_lives(runs_folder, config):
@@ -493,12 +468,3 @@ def test_an_analysis_without_its_parents_is_refused(finished):
     with pytest.raises(ValueError, match="no checkpoint parents-x"):
         runs.analyse(finished)
     assert not runs.read_entry(finished).analysing
-
-
-@pytest.mark.long
-def test_an_analysis_is_added_to_a_finished_run(finished):
-    runs.analyse(finished)
-    wait(finished, lambda entry: not entry.analysing)
-    assert notes_of(finished) == {}, runs.log_tail(finished)
-    run, shipped = read_run(finished), read_run(runs.BUNDLED / "kf-linear")
-    assert run.analysis.accuracy == pytest.approx(shipped.analysis.accuracy, abs=0.5)

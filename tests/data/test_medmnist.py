@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from retrofit_core.data import load
 from tests.marks import each_case
@@ -67,20 +66,10 @@ def test_damaged_archives(tmp_path):
     put(tmp_path)
     path = tmp_path / "bloodmnist.npz"
     whole = path.read_bytes()
-    draw = np.random.default_rng(0)
     for content in (b"", b"hello", whole[: len(whole) // 2], whole[-100:]):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="bloodmnist.npz cannot be read"):
             load(tmp_path)
-    for _ in range(60):
-        noisy = bytearray(whole)
-        for offset in draw.integers(0, len(whole), 4):
-            noisy[offset] = draw.integers(256)
-        path.write_bytes(noisy)
-        try:
-            assert load(tmp_path).images.dtype == torch.uint8
-        except ValueError as error:
-            assert len(str(error)) > 20
 
 
 def test_classes_of_an_unknown_set_are_those_of_the_training_split(tmp_path):

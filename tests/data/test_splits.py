@@ -156,16 +156,6 @@ def test_missing_split_file_and_overlap_in_a_full_split(tmp_path):
         write_splits(tmp_path / "s.json", full(labels, 2), labels, model_files=["a"])
 
 
-def test_ratio_one_is_milder_than_the_default():
-    labels = torch.arange(100).repeat(100)
-
-    def spread(ratio):
-        counts = torch.bincount(labels[dirichlet(labels, 2, seed=0, ratio=ratio)[0]], minlength=100)
-        return counts.float().std()
-
-    assert spread(1.0) < spread(0.2) < spread(0.02)
-
-
 def test_shards_that_are_said_are_the_parts():
     labels = torch.tensor([2, 0, 1, 1, 3, 0])
     first, second = sharded(labels, 2, seed=5, shards=[[3, 0], [1, 2]])

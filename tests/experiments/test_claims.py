@@ -1,7 +1,6 @@
 """Orders of methods and signs of differences, worked out by hand."""
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
@@ -184,22 +183,6 @@ def answers(generator, seeds: int, images: int, moves: float) -> np.ndarray:
     hard = generator.normal(size=images)
     seed = generator.normal(size=(seeds, 1))
     return hard + moves * seed + generator.normal(size=(seeds, images)) > 0
-
-
-def test_the_interval_over_seeds_and_images_is_that_of_a_plain_loop():
-    generator = np.random.default_rng(2)
-    ours, best = answers(generator, 5, 60, 0.2), np.repeat(answers(generator, 1, 60, 0.0), 5, axis=0)
-    mean, (low, high) = difference(ours, best)
-    ahead = ours.astype(int) - best
-    by_seed = [100 * sum(row) / 60 for row in ahead]
-    error = math.sqrt(sum((each - mean) ** 2 for each in by_seed) / 4) / math.sqrt(5)
-    drawn = []
-    for _ in range(4000):
-        images = generator.integers(60, size=60)
-        again = [sum(row[image] for image in images) / 60 for row in ahead]
-        drawn.append(100 * sum(again) / 5 + error * generator.standard_t(4))
-    assert mean == pytest.approx(sum(by_seed) / 5)
-    assert (low, high) == pytest.approx(tuple(np.percentile(drawn, [2.5, 97.5])), abs=1.0)
 
 
 @pytest.mark.parametrize("moves", [0.0, 0.5])

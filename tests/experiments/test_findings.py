@@ -73,6 +73,13 @@ def names():
         points, interval = difference(one, other)
         return points, *interval
 
+    def gains(of_column, row):
+        """The least and the greatest lead of a row over the best parent, over the pairs."""
+        parents = [line for line in of_column.lines if line.row.startswith("Parent ")]
+        best = [max(values) for values in zip(*(sum(line.by_parents, ()) for line in parents), strict=True)]
+        leads = [ours - theirs for ours, theirs in zip(sum(of_column.line(row).by_parents, ()), best, strict=True)]
+        return min(leads), max(leads)
+
     columns = {
         "full_pair": ("vgg11-noniid", "2-way", "paper"),
         "full_shards": ("vgg11-sharded", "2-way", "paper"),
@@ -97,7 +104,15 @@ def names():
     }
     return {
         **{name: column(*place) for name, place in columns.items()},
-        **{"gap": gap, "low": end(0), "high": end(1), "verdicts": verdicts, "summary": summary, "decided": decided},
+        **{
+            "gap": gap,
+            "gains": gains,
+            "low": end(0),
+            "high": end(1),
+            "verdicts": verdicts,
+            "summary": summary,
+            "decided": decided,
+        },
         "paper": lambda of_column, row: of_column.line(row).paper.mean,
         "easy": [claim for claim in decided if claim.group != INFORMATIVE],
         "informative": informative,

@@ -1,24 +1,21 @@
 """Runners that are killed, that share a folder, and that hand their units to other processes."""
 
 import json
-import os
 import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from retrofit_core.experiments import parallel
-from retrofit_core.experiments.parallel import _remote, run_in_parallel
+from retrofit_core.experiments.parallel import run_in_parallel
 from retrofit_core.experiments.results import DAMAGED
-from retrofit_core.experiments.units import Fusion, Parent
-from tests.experiments import holding
+from retrofit_core.experiments.units import Parent
 from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, fusion, missing, read_log, started
 
 pytestmark = pytest.mark.slow
@@ -106,29 +103,6 @@ def test_two_runners_share_the_units(straight, tmp_path, attempt):
     assert all_numbers(root) == straight and not damaged(root)
 
 
-@pytest.mark.long
-def test_two_processes_of_this_machine_of_which_one_is_killed(straight, tmp_path, monkeypatch):
-    root, told = tmp_path / "runs", []
-    monkeypatch.setattr(parallel, "_remote", remote_but_one_is_killed)
-    outcome = run_in_parallel(
-        missing(UNITS, root), root, jobs=2, device="cpu", on_result=lambda unit, result: told.append((unit, result))
-    )
-    assert (root / "killed").exists()
-    assert (outcome.done, outcome.failed, outcome.left) == (7, [], 0)
-    assert {type(unit) for unit, _ in told[:2]} == {Parent} and len(told) == 7  # trainings first
-    assert all(result.key == unit.key() for unit, result in told)
-    assert all_numbers(root) == some(straight, UNITS)
-    assert run_in_parallel([fusion(seed=9)], root, jobs=2, device="cpu", deadline=time.time() - 1).left == 1
-
-
-def remote_but_one_is_killed(index, task, *, root, **here):
-    if isinstance(task.args[0], Fusion):
-        with suppress(FileExistsError):
-            (root / "killed").touch(exist_ok=False)
-            os.kill(os.getpid(), signal.SIGKILL)
-    return _remote(index, task, root=root, **here)
-
-
 def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     with ExitStack() as first, ExitStack() as others:
@@ -170,13 +144,7 @@ def scheduler(tmp_path):
 
 def dask_worker(address, folder):
     options = ("--nthreads", "1", "--memory-limit", "0", "--no-dashboard", "--no-nanny")
-    return dask("worker", address, *options, "--local-directory", str(folder), "--preload", holding.__file__)
-
-
-@pytest.fixture
-def workers(scheduler, tmp_path):
-    with dask_worker(scheduler, tmp_path) as first, dask_worker(scheduler, tmp_path) as second:
-        yield first, second
+    return dask("worker", address, *options, "--local-directory", str(folder))
 
 
 def wait_for(condition, process, seconds=120):
@@ -188,30 +156,18 @@ def wait_for(condition, process, seconds=120):
 
 
 @pytest.mark.long
-def test_a_cluster_loses_a_worker_and_no_result(scheduler, workers, straight, tmp_path):
-    root, ended = tmp_path / "runs", threading.Event()
-    root.mkdir()
-    (root / holding.HOLD).touch()
-
-    def kill_the_one_at_work():
-        while not (held := [*root.glob(f"{holding.HELD}*")]) and not ended.is_set():
-            time.sleep(0.01)
-        for worker in workers:
-            if f"{holding.HELD}{worker.pid}" in [path.name for path in held]:
-                worker.kill()
-                worker.wait()
-
-    thread = threading.Thread(target=kill_the_one_at_work)
-    thread.start()
-    try:
-        units = missing(MORE, root)
-        outcome = run_in_parallel(units, root, backend="dask", scheduler=scheduler, device="cpu")
-    finally:
-        ended.set()
-        thread.join()
-    assert (outcome.done, outcome.failed, outcome.left) == (len(straight), [], 0)
-    assert all_numbers(root) == straight
-    assert sorted(worker.poll() is None for worker in workers) == [False, True]
+@pytest.mark.parametrize("backend", ["loky", "dask"])
+def test_other_processes_give_the_same_results(straight, tmp_path, backend, request):
+    root, told = tmp_path / "runs", []
+    with ExitStack() as held:
+        address = request.getfixturevalue("scheduler") if backend == "dask" else None
+        for _ in range(2 if address else 0):
+            held.enter_context(dask_worker(address, tmp_path))
+        ways = {"jobs": 2, "backend": backend, "scheduler": address, "device": "cpu"}
+        outcome = run_in_parallel(missing(UNITS, root), root, **ways, on_result=lambda *each: told.append(each))
+    assert (outcome.done, outcome.failed, outcome.left) == (7, [], 0)
+    assert {type(unit) for unit, _ in told[:2]} == {Parent} and len(told) == 7  # trainings first
+    assert all_numbers(root) == some(straight, UNITS)
 
 
 def test_a_cluster_without_workers_is_said_so(scheduler, tmp_path, monkeypatch):

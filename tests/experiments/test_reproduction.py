@@ -8,6 +8,8 @@ import pytest
 from retrofit_core.experiments import table
 from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, write_bundle
 from retrofit_core.experiments.results import Result, all_results
+from retrofit_core.experiments.scales import scale_of
+from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import ParentSource
 from tests.experiments.made_up import bundle_of, cells_of, knowing, renamed
 
@@ -130,6 +132,15 @@ def test_parents_stand_in_the_order_of_their_accuracy_with_their_own_results(bun
         assert column.gap("Ensemble", row).points == column.number("Ensemble") - column.number(row)
 
 
+def test_parents_stand_in_the_order_of_each_sets_accuracies(tmp_path, runs):
+    numbers = {"Parent 0": (40, 80), "Parent 1": (60, 70)}
+    cells = TABLES["vgg11-noniid"].cells(scale_of("small"), 1, parents=2)
+    chosen = [cell for cell in cells if cell.column == "2-way" and cell.row in numbers]
+    results = beside(tmp_path, bundle_of(chosen, lambda cell: {"known": knowing(numbers[cell.row][cell.parents])}))
+    column = table("vgg11-noniid", scale="small", runs=runs, results=results).column("2-way")
+    assert [column.line(f"Parent {index}").by_parents for index in (0, 1)] == [((60.0,), (80.0,)), ((40.0,), (70.0,))]
+
+
 @pytest.mark.parametrize(
     ("stored", "today"),
     [
@@ -161,24 +172,13 @@ def test_claims_and_recipes_are_found_by_their_names(bundle, runs):
         (lambda vgg: vgg.column("2-way").claim("KF-Linear", "worst parent"), "unknown difference"),
         (lambda vgg: vgg.column("2-way").at("paper"), "unknown scale of vgg11-noniid, 2-way 'paper'"),
         (lambda vgg: vgg.measure(1), "needs a scale"),
+        (lambda vgg: table("vgg-noniid"), "Did you mean 'vgg11-noniid'"),
+        (lambda vgg: table("vgg11-noniid", results="nowhere.json"), "cannot be read"),
     ],
 )
 def test_what_is_not_there_is_said_in_a_sentence(bundle, runs, ask, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         ask(table("vgg11-noniid", runs=runs, results=bundle))
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"name": "vgg-noniid"}, "Did you mean 'vgg11-noniid'"),
-        ({"columns": ["3-way"]}, "unknown column of vgg11-noniid '3-way'"),
-        ({"results": "nowhere.json"}, "cannot be read"),
-    ],
-)
-def test_wrong_requests_are_refused_at_once(options, sentence, runs):
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        table(**{"name": "vgg11-noniid", "runs": runs, **options})
 
 
 def test_what_is_missing_is_measured_once(runs):

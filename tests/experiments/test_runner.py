@@ -19,7 +19,6 @@ from retrofit_core.experiments.work import work
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import identities, worker
-from retrofit_core.runs.store import CANCEL, UNIT, Work, delete, restore
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Monitor
 from tests.experiments.tiny import (
@@ -222,21 +221,6 @@ def test_a_unit_that_another_runner_is_at_is_waited_for(root, monkeypatch):
     units = [fusion(seed=5), fusion(seed=6)]
     outcome = carry_out(root, units, on_result=lambda unit, _: done.append(unit))
     assert outcome.done == 2 and done == [units[1], units[0]] and waits == [runner.WAIT]
-
-
-def test_a_unit_is_kept_work_like_any_other(measured, root):
-    """Cancelled by a file, deleted and brought back."""
-    folder = fusion(seed=5).folder(root)
-    folder.mkdir()
-    (folder / CANCEL).touch()
-    outcome = carry_out(root, [fusion(seed=5)])
-    assert (outcome.done, outcome.left) == (0, 1) and Work(UNIT, folder).state == "cancelled"
-    assert not (folder / CANCEL).exists() and carry_out(root, [fusion(seed=5)]).done == 1
-    kept, before = Work(UNIT, folder), all_results(root)
-    delete(kept, root)
-    assert kept.state == "new" and fusion(seed=5).key() not in all_results(root)
-    restore(kept, root)
-    assert kept.state == "done" and all_results(root) == before
 
 
 @pytest.fixture

@@ -1,9 +1,6 @@
 """Every number that the paper prints has units of work behind it, and these are known by what they are."""
 
 import dataclasses
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -121,22 +118,6 @@ def test_every_scale_has_cells_of_every_table_each_once(table, scale):
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
-
-
-def all_units():
-    tables = [TABLES[name] for name in ("vgg11-noniid", "vgg11-full", "neuron-importance", "landscape")]
-    return {unit for table in tables for cell in table.cells(SCALES["smoke"], 2) for unit in cell.units}
-
-
-@pytest.mark.slow
-def test_keys_are_those_of_every_process_and_folder(tmp_path):
-    code = (
-        "from tests.experiments.test_tables import all_units\n"
-        "print('\\n'.join(sorted({unit.key() for unit in all_units()})))"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.stdout.split() == sorted({unit.key() for unit in all_units()}), done.stderr
 
 
 def test_given_checkpoints_are_known_by_their_content(tmp_path):

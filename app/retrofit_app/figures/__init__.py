@@ -11,7 +11,7 @@ from .counterparts import flow
 from .diagnosis import AVERAGED, fitted, worst_level
 from .fits import group_words, loss_curve, loss_plane, residual_bars, stream_words
 from .landscape import headline, landscape_plane, loss_path
-from .markdown import escaped, plain_text
+from .markdown import claimed, escaped, plain_text
 from .marks import Marks, cluster_words, marks
 from .members import members_and_target
 from .network import drawn_network

@@ -59,7 +59,7 @@ def diagnosis(table: Any, course: Sequence[Facts]) -> str:
         return f"The largest drop in accuracy is {points} points, at {where}. {_error_words(table, worst)}"
     if not loss.lost.clear:
         return (
-            f"No level clearly loses accuracy: the largest drop, {points}{within(loss.lost.ends)} points at {where}, may be "
+            f"No level clearly loses accuracy; the largest drop, {points}{within(loss.lost.ends)} points at {where}, may be "
             f"chance. {_error_words(table, worst)}"
         )
     amount = "all of them" if loss.regained >= loss.lost.points else f"{number(loss.regained)} of them"
@@ -128,7 +128,7 @@ def _part(table: Any, level: int, kind: str) -> str:
 def _error_words(table: Any, level: int) -> str:
     how = _part(table, level, "grouping") if fitted(table) else "all of it"
     return (
-        f"{first_up(_named(table, level))} has the largest error: {percent(errors_of(table)[level])} of its neurons' energy, "
+        f"{first_up(_named(table, level))} has the largest error: {percent(errors_of(table)[level])} of its neurons' energy; "
         f"{how} from grouping."
     )
 

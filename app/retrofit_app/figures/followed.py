@@ -116,7 +116,9 @@ def followed_words(
         shown: "Test image 3".
     """
     if truth is None:
-        return f"{shown}: {listing([f'{called(row.name)} says {classes[row.best]}' for row in rows])}."
+        first = sorted(rows, key=lambda row: row.name != "fused")
+        said = [f"{called(row.name)} says {classes[row.best]}" for row in first]
+        return f"{shown}: {'; '.join(said)}."
     right = [called(row.name) for row in rows if row.best == truth]
     wrong = [f"{called(row.name)} ({classes[row.best]})" for row in rows if row.best != truth]
     words = [f"{shown} shows {classes[truth]}.", f"Right: {listing(right) if right else 'none of them'}."]

@@ -23,6 +23,12 @@ def escaped(text: object) -> str:
     return BEGINNING.sub(_harmless, line)
 
 
+def claimed(finding: str) -> str:
+    """A finding, `escaped`, with its claim in bold: up to the first semicolon or full stop."""
+    claim = re.split(r"; |\.(?: |$)", finding, maxsplit=1)[0]
+    return f"**{escaped(claim)}**{escaped(finding[len(claim) :])}" if claim else ""
+
+
 def plain_text(markdown: str) -> str:
     """Bold and `escaped` text as it appears."""
     return re.sub(r"\\(.)|\*", lambda match: match.group(1) or "", markdown).replace(JOINER, "").strip()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from retrofit_app.figures import difference
+from retrofit_app.figures import Difference, difference
 from retrofit_app.figures.waterfall import Step
 from retrofit_app.figures.words import first_up, signed
 from retrofit_core.runs import worker
@@ -135,16 +135,18 @@ def steps_of(known: list[Ingredient], method: str) -> list[Step]:
 def finding(steps: list[Step]) -> str:
     """What groups and fit contribute, and what random groups change."""
     gains = [
-        f"{'groups bring' if step.name == GROUPS else 'the fit brings'} {signed(step.brings.points)} points"
+        f"{'groups bring' if step.name == GROUPS else 'the fit brings'} {_points(step.brings)}"
         for step in steps
         if step.brings and not step.control
     ]
     drawn = [
-        f"; random groups instead: {signed(step.brings.points)}"
-        for step in steps
-        if step.name == RANDOM and step.brings
+        f"; random groups instead: {_points(step.brings)}" for step in steps if step.name == RANDOM and step.brings
     ]
-    return f"{first_up(' and then '.join(gains))}{''.join(drawn)}." if gains else ""
+    return f"{first_up(', then '.join(gains))}{''.join(drawn)}." if gains else ""
+
+
+def _points(brings: Difference) -> str:
+    return f"{signed(brings.points)} points{'' if brings.clear else ' (may be chance)'}"
 
 
 def table(steps: list[Step]) -> pd.DataFrame:

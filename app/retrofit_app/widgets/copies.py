@@ -51,14 +51,14 @@ def tabs(texts: Sequence[str], note: str, *, link: bool = False, first: Sequence
     return list(places[: len(first)])
 
 
-def files(title: str, stem: str, key: str, formats: Sequence[tuple[str, str, Any]], help: str, needs: str) -> None:
+def files(title: str, stem: str, key: str, formats: Sequence[tuple[str, str, Any]], help: str, needs: str = "") -> None:
     """Draw buttons that download one table in several formats.
 
     Args:
         stem: the files' name without ending.
         formats: label, ending, and the content or what makes it.
         help: what the files hold.
-        needs: the packages that LaTeX needs for it.
+        needs: the packages that LaTeX needs for it, if it is one of the formats.
     """
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.caption(title, width="content")

@@ -9,7 +9,7 @@ from retrofit_app import runs
 from retrofit_app.address.readers import number
 from retrofit_app.address.rule import Parameter
 from retrofit_app.address.session import Scope
-from retrofit_app.figures import Palette, escaped, listing
+from retrofit_app.figures import Palette, claimed, listing
 from retrofit_app.figures.followed import answers, called, followed_words, steps
 from retrofit_app.models import following, sources
 from retrofit_app.runs import methods
@@ -115,19 +115,18 @@ def _followed(entry: runs.Entry, palette: Palette, example: str, level: str) -> 
     has_levels = methods.goes_level_by_level(entry)
     course = following.steps(entry, pixels, readings.record(entry).levels) if has_levels else []
     what = "Your drawing" if example == DRAWN else f"Test image {example}"
-    st.markdown(f"**{escaped(followed_words(what, said, course, images.classes, truth))}**")
+    st.markdown(claimed(followed_words(what, said, course, images.classes, truth)))
     st.html(answers(said, images.classes, truth, palette))
     st.caption(
         "Columns: the chance that each network gives to each class"
         + ("." if truth is None else "; bold: the right one.")
     )
     if course:
-        st.markdown(
-            "**Level by level: the answer if the fusion stops there, and the groups that respond most strongly**"
-        )
+        st.markdown("**Level by level: the answer if the fusion stops there**")
         st.html(steps(course, images.classes, truth, level, palette))
         st.caption(
-            "After the level, each network continues from the fused neurons with its own remaining levels. Bars: how far up its "
+            "After the level, each network continues from the fused neurons with its own remaining levels. Beside it: the "
+            f"groups that respond most strongly. Bars: how far up its "
             f"own range, over {min(following.RANGED, len(images)):,} test images, this image brings the fused neuron and the "
             "most important members of its group."
         )

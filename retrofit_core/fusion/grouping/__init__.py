@@ -7,11 +7,10 @@ subclass of `Grouper`, whose fields are its options, and one line in GROUPINGS. 
 
 from .assignment import PRECISION, assigned, first_least
 from .base import Grouper, Grouping, check_grouping, grouped, grouped_cost, ordered_like, pairwise_costs
+from .controls import Random, SameIndex
 from .hungarian import Hungarian
 from .kmeans import KMeans
 from .local_search import LocalSearch
-from .random import Random
-from .same_index import SameIndex
 
 GROUPINGS: dict[str, type[Grouper]] = {
     "hungarian": Hungarian,

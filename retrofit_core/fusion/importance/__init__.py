@@ -9,11 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...system.registry import made, name_of
-from .base import EPSILON, Importance, Neurons, Place, Scores
+from .base import EPSILON, Custom, Importance, Neurons, Place, Scores, Uniform
 from .conductance import Conductance
-from .custom import Custom
 from .deeplift import DeepLift
-from .uniform import Uniform
 
 IMPORTANCE: dict[str, type[Importance]] = {
     "uniform": Uniform,

@@ -1,6 +1,6 @@
-"""What a score is: the neurons of one parent that it sees, and the base class of all scores."""
+"""What a score is: the neurons of one parent that it sees, the base class of all scores, and the two that compute nothing."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -158,6 +158,39 @@ class Importance(Value):
             monitor: `monitor.each("step", batches, name=)` shows progress, and stops where that was requested.
         """
         raise NotImplementedError(f"{type(self).__name__} has no scores(self, neurons, x, y, *, monitor).")
+
+
+@dataclass(frozen=True, eq=False)
+class Uniform(Importance):
+    """Equal importance of all neurons (paper sec. 2.2); needs no data."""
+
+    needs_data: ClassVar[bool] = False
+    needs_labels: ClassVar[bool] = False
+    widths_only: ClassVar[bool] = True
+
+    def scores(self, neurons: Neurons, x: Tensor, y: Tensor | None, *, monitor: Monitor) -> Scores:
+        """1/width for each neuron, (width,) each."""
+        return Scores([torch.full((place.width,), 1 / place.width, dtype=torch.float64) for place in neurons])
+
+
+@dataclass(frozen=True, eq=False)
+class Custom(Importance):
+    """Importance from a function `(neurons, x, y) -> Scores`, or one (width,) tensor or array per place."""
+
+    reads_logits: ClassVar[bool] = False  # left to the function
+
+    function: Callable[..., Any] = field(kw_only=True)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Keywords passed to the function"""
+
+    @property
+    def __name__(self) -> str:
+        """The function's name, for records and messages."""
+        return getattr(self.function, "__name__", str(self.function))
+
+    def scores(self, neurons: Neurons, x: Tensor, y: Tensor | None, *, monitor: Monitor) -> Any:
+        """The function's result."""
+        return self.function(neurons, x, y, **self.options)
 
 
 def absolute_sum(attribution: Tensor, axis: int) -> Tensor:

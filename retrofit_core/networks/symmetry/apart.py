@@ -22,9 +22,7 @@ from .maps import Group, Junction
 from .rules import Rules, axis_of, on_axis, varying_axes
 
 
-def groups_apart(
-    model: nn.Module, example: Tensor, *, joint_qk: bool = False, leaves: Sequence[str] = ()
-) -> list[Group]:
+def groups_apart(model: nn.Module, example: Tensor, *, leaves: Sequence[str] = ()) -> list[Group]:
     """`neuron_groups`, but each layer that adds to a residual stream is its own group, and so are all heads of a layer together.
 
     Each sum of a stream is a group with a `junction` that names its two sides. Where tokens from different layers are
@@ -33,14 +31,13 @@ def groups_apart(
 
     Args:
         model: a network that `neuron_groups` supports.
-        joint_qk: whether queries and keys are the same neurons, as in `neuron_groups`.
     Raises:
         ValueError: as in `neuron_groups`, or one side of a sum has more than one group.
     """
     with evaluating(model):
         refuse_computed_weights(model, class_name(model))
         of_one = trace(model, leaves, example[:1])
-        rules = _Apart(of_one, Rules(of_one), joint_qk)
+        rules = _Apart(of_one, Rules(of_one))
         groups = assembled(rules)
         return [replace(group, junction=rules.junction_of(group, groups)) for group in groups]
 
@@ -48,8 +45,8 @@ def groups_apart(
 class _Apart(Rules):
     """The pass of `Rules`, except that a sum makes new neurons."""
 
-    def __init__(self, trace: Trace, joined: Rules, joint_qk: bool):
-        self.joined, self.joint_qk = joined, joint_qk
+    def __init__(self, trace: Trace, joined: Rules):
+        self.joined = joined
         self.depths: dict[fx.Node, int] = {}  # operations on the longest path from the input
         self.sums: list[tuple[Tensor, list[Tensor]]] = []  # new neurons, both sides
         super().__init__(trace)
@@ -93,10 +90,7 @@ class _Apart(Rules):
         """All heads of a layer are one group."""
 
     def _multiplied(self, q: Tensor, k: Tensor) -> None:
-        if self.joint_qk:
-            super()._multiplied(q, k)
-        else:
-            self._split([q.flatten(), k.flatten()])
+        self._split([q.flatten(), k.flatten()])
 
     def junction_of(self, group: Group, groups: Sequence[Group]) -> Junction | None:
         """The sum that makes a group, if one does."""

@@ -27,14 +27,14 @@ def headline(survey: Any) -> str:
         return ""
     worst = max(survey.paths, key=lambda path: path.barrier)
     least = min(survey.paths, key=lambda path: path.barrier)
-    between = f"{lettered(worst.first)} and {lettered(worst.last)}"
+    between = f"{short(worst.first)} and {short(worst.last)}"
     if worst.barrier < 0.01:
-        return "There is no barrier between the networks: the loss stays within 0.01 of the straight lines between its ends."
+        return "There is no barrier between the networks; the loss stays within 0.01 of the straight lines between its ends."
     text = (
-        f"The highest barrier is between {between}: the loss rises by {loss_words(worst.barrier)} on the straight line."
+        f"The highest barrier is between {between}; the loss rises by {loss_words(worst.barrier)} on the straight line."
     )
     if least is not worst:
-        text += f" The lowest, {loss_words(least.barrier)}, lies between {lettered(least.first)} and {lettered(least.last)}."
+        text += f" The lowest, {loss_words(least.barrier)}, lies between {short(least.first)} and {short(least.last)}."
     return text
 
 
@@ -52,9 +52,9 @@ def average_words(survey: Any) -> str:
     if average < min(alone):
         rank = f"worse than {all_of_them}"
     else:
-        rank = f"better than {all_of_them}" if average > max(alone) else "no worse than the worst"
+        rank = f"better than {all_of_them}" if average > max(alone) else "between worst and best"
     each = ", ".join(f"{short(name)} {percent(value)}" for name, value in zip(parents, alone, strict=True))
-    return f"{where} is the plain average: {percent(average)}, {rank} ({each})."
+    return f"{where} is the plain average: {percent(average)}, {rank}; alone: {each}."
 
 
 def rises_words(survey: Any) -> str:

@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, escaped
+from retrofit_app.figures import Palette, claimed, escaped
 from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.runs import compared, leaderboards, methods
 from retrofit_app.runs.leaderboards import PAPERS, Leaderboard
@@ -172,7 +172,7 @@ def results(leaderboard: Leaderboard, entry: runs.Entry, palette: Palette, refus
     rows = ranking.rows(leaderboard, entry, refusals)
     table = ranking.table(leaderboard, entry, rows)
     if sentence := ranking.finding(rows):
-        st.markdown(f"**{escaped(sentence)}**")
+        st.markdown(claimed(sentence))
     if sentence := ranking.noticed(rows):
         st.markdown(f"What to notice: {escaped(sentence)}")
     st.html(table.html(palette))

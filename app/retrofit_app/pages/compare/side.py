@@ -3,7 +3,7 @@
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.figures import Palette, escaped
+from retrofit_app.figures import Palette, claimed, escaped
 from retrofit_app.runs import compared
 from retrofit_app.runs.compared import Group
 from retrofit_app.shell import lectures
@@ -68,7 +68,7 @@ def layout(groups: list[Group], chosen: RunTable) -> None:
 
 def results(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
     """Draw finding and table, and the runs' differences."""
-    st.markdown("  \n".join(f"**{escaped(sentence)}**" for sentence in table.findings(groups)))
+    st.markdown("  \n".join(map(claimed, table.findings(groups))))
     runs_table = table.side_by_side(groups, chosen.order)
     st.html(runs_table.html(palette))
     st.caption(escaped(" ".join(runs_table.notes)))

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, escaped, percent
+from retrofit_app.figures import Palette, claimed, escaped, percent
 from retrofit_app.figures.sweep import beside, finding, measured, swept
 from retrofit_app.runs import sweeps
 from retrofit_app.runs.sweeps import SweepWork
@@ -99,7 +99,7 @@ def _growing(work: SweepWork, palette: Palette) -> None:
     stops = "Stops after the current step. Finished runs are kept, and you can resume later."
     works.progress(work.folder, done / total, words, stops, "cancel-sweep")
     if measured(work.curve):
-        works.growing("sweep", swept(work.curve, palette), f"**{escaped(finding(work.curve))}**", caption=False)
+        works.growing("sweep", swept(work.curve, palette), claimed(finding(work.curve)), caption=False)
 
 
 def _results(work: SweepWork, palette: Palette) -> None:
@@ -122,7 +122,7 @@ def _results(work: SweepWork, palette: Palette) -> None:
             palette,
             lambda: table(curve),
             _origin(work),
-            heading=f"**{escaped(finding(curve))}**",
+            heading=claimed(finding(curve)),
             below=escaped(f"Beside it: {words}."),
             reading=READING,
             on_select=point_at,

@@ -91,14 +91,15 @@ def findings(groups: Sequence[Group]) -> list[str]:
             ahead = "clearly ahead" if all(each.clear for each in gaps) else "but not clearly ahead"
             tie = ", which are tied" if len(seconds) > 1 else ""
             together = best.networks and methods.keeps_parents(best.networks[0].entry)
-            beside = " (all networks side by side)" if together else ""
             words = (
-                f"{best.name}{beside} is the best with {percent(best.accuracy or 0.0)}, {ahead} of "
-                f"{listing([row.name for row in seconds])}{tie} ({gaps[0].words} points)"
+                f"{best.name} is the best with {percent(best.accuracy or 0.0)}, {ahead} of "
+                f"{listing([row.name for row in seconds])}{tie}; the difference is {gaps[0].words} points"
+                f"{'; it keeps all networks side by side' if together else ''}"
             )
         if parent is not None:
             more, than = difference(best.each, parent.each), f"the best parent ({parent.name})"
-            words += f"; that is {more.than(than).replace('**', '') if more.points else f'a tie with {than}'}"
+            one = f"{best.name} is" if len(equal) == 1 else "they are"
+            words += f"; {one} {more.than(than).replace('**', '') if more.points else f'a tie with {than}'}"
         sentences.append(f"{words}.")
     return sentences
 

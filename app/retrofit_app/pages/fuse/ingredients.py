@@ -3,7 +3,7 @@
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, escaped
+from retrofit_app.figures import Palette, claimed, escaped
 from retrofit_app.figures.waterfall import waterfall
 from retrofit_app.runs import ingredients
 from retrofit_app.runs.ingredients import finding, steps_of, table
@@ -52,7 +52,7 @@ def drawn(entry: runs.Entry, work: Work, palette: Palette) -> None:
         palette,
         lambda: table(steps),
         entry,
-        heading=f"**{escaped(finding(steps))}**",
+        heading=claimed(finding(steps)),
         below="",
         reading=ingredients.READING,
     )
@@ -69,8 +69,8 @@ def ask(entry: runs.Entry, work: Work) -> None:
     fits = FITS + weighs
     takes = f", {about(fits * seconds)} on the machine of this run" if seconds else ""
     st.markdown(
-        "To see what the groups and the fit each bring, the same networks are averaged, grouped without a fit, and fitted to "
-        f"random and same-index groups{', and without importance' if weighs else ''}. That takes {fits} more fusions{takes}."
+        "To see what groups and fit each bring, beside random and same-index groups"
+        f"{' and uniform importance' if weighs else ''}, takes up to {fits} more fusions{takes}."
     )
     if st.button("Measure it", key="start-ingredients", icon=":material/play_arrow:"):
         works.start(lambda: ingredients.begin(entry))

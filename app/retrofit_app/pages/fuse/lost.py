@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, runs, widgets
-from retrofit_app.figures import escaped
+from retrofit_app.figures import claimed, escaped
 from retrofit_app.runs import methods
 from retrofit_app.runs.levels import strip_words
 from retrofit_app.shell import navigation
@@ -36,7 +36,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         palette,
         lambda: overview.table,
         entry,
-        heading=f"**{escaped(claim.rstrip('.'))}.**",
+        heading=claimed(claim),
         below="",
         reading=escaped(f"{cause} {strip_words(entry, overview)}"),
     )

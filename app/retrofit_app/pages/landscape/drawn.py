@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, escaped, headline, landscape_plane, loss_path, percent
+from retrofit_app.figures import Palette, claimed, escaped, headline, landscape_plane, loss_path, percent
 from retrofit_app.figures.landscape import (
     KINDS,
     Scale,
@@ -17,6 +17,7 @@ from retrofit_app.figures.landscape import (
     nearest_path,
     paths_of,
     place_words,
+    plane_words,
     rises_words,
     short,
 )
@@ -48,7 +49,7 @@ def landscape(
     point = point_of(survey, look.point)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="landscape-finding"):
         average = average_words(survey)
-        st.markdown(f"**{escaped(average or headline(survey))}**", width="stretch")
+        st.markdown(claimed(average or headline(survey)), width="stretch")
         navigation.link(
             "learn", "What is this?", "The page Learn shows on small networks why averaging fails.", at="step=2"
         )
@@ -176,6 +177,8 @@ def plane(
         lambda: readings.grid_table(survey),
         entry,
         heading=HEADINGS[kind],
+        below="" if survey.finished.all() else None,
+        reading=escaped(plane_words(survey, kind, scale)),
         on_select=pick,
         selection_mode="points",
     )
@@ -190,6 +193,8 @@ def relief(entry: runs.Entry, palette: Palette, survey: Any, kind: str, scale: S
         lambda: readings.grid_table(survey),
         entry,
         heading=f"**{kind.capitalize()}** as a relief",
+        below="",
+        reading=escaped(plane_words(survey, kind, scale)),
     )
 
 

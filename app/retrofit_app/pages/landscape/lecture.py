@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from retrofit_app import figures, runs, widgets
-from retrofit_app.figures import Palette, Picture, escaped, headline, landscape_plane
+from retrofit_app.figures import Palette, Picture, claimed, escaped, headline, landscape_plane
 from retrofit_app.figures.landscape import KINDS, average_words, landscape_surface, paths_of
 from retrofit_app.figures.picture import LECTURE
 from retrofit_app.shell import lectures
@@ -42,7 +42,7 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, like
         bar(entry, paths, len(answers))
         with st.container(key="facts"):
             question = HALF_WAY if average else BARRIER
-            st.markdown(f"**{escaped(answers[shown - 1]) if shown else question}**")
+            st.markdown(claimed(answers[shown - 1] if shown else question))
         for column, kind in zip(st.columns(2, gap="small"), KINDS, strict=True):
             with column:
 

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, escaped
+from retrofit_app.figures import Palette, claimed, escaped
 from retrofit_app.runs import methods
 from retrofit_app.runs.levels import Overview, report_of
 from retrofit_app.shell import lectures, picker
@@ -100,8 +100,7 @@ def network(
     Args:
         lecture: the scale of a lecture's page relative to 1280 x 720; 0 for none.
     """
-    claim, _, cause = pictures.picture(entry, "strip", palette, index).caption.partition(". ")
-    heading = "" if lecture else f"**{escaped(claim.rstrip('.'))}.** {escaped(cause)}"
+    heading = "" if lecture else claimed(pictures.picture(entry, "strip", palette, index).caption)
     large = {"large": (round(NETWORK * lecture), lecture)} if lecture else {}
     if entry.state != "done":
         total = entry.status.get("levels") or "?"

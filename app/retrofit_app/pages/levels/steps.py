@@ -46,7 +46,7 @@ def answering_words(view: View) -> str:
         for count, width, name in zip(counts, widths, names, strict=False)
     ]
     others = ": the ReLU stops the others" if [*counts] != widths[: len(parts)] else ""
-    return f"On the test images **{listing(parts)} ever answer**{others}." if parts else ""
+    return f"On the test images {listing(parts)} ever answer{others}." if parts else ""
 
 
 def importance(view: View) -> None:

@@ -47,5 +47,4 @@ def files(stamp: Stamp, names: list[str], scale: str, stem: str) -> None:
 
     offered = [(label, ending, written(FORMATS[label.lower()])) for label, ending in formats]
     holds = "all rows and columns, the differences between methods, and what differs from the paper."
-    needs = "packages booktabs and longtable"
-    copies.files("Download as `retrofit report` writes it", file_stem("paper", "", stem), stem, offered, holds, needs)
+    copies.files("Download as `retrofit report` writes it", file_stem("paper", "", stem), stem, offered, holds)
