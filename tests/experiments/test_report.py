@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from retrofit_core.cli import main
-from retrofit_core.experiments.bundles import Bundle, GivenParents, merged
+from retrofit_core.experiments import table
+from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, write_bundle
 from retrofit_core.experiments.lines import Line, spread
 from retrofit_core.experiments.paper import paper_values
 from retrofit_core.experiments.report import report, verdicts
@@ -291,3 +292,10 @@ def test_a_substitute_counts_for_nothing_and_stands_apart(no_data):
     above, _, apart = markdown(both).partition("## Measured on another data set than the paper's\n")
     assert [line.split()[-2] for line in above.splitlines() if line.startswith("| bloodmnist ")] == ["small"]
     assert "evening, cifar10 for bloodmnist |" in apart
+
+
+def test_the_papers_data_set_is_the_column_whatever_a_substitute_has(no_data, tmp_path):
+    own, other = blood("bloodmnist", "small", KF_Linear=60), blood("cifar10", "evening", KF_Linear=90, HF_Linear=10)
+    write_bundle(tmp_path / "both.json", merged([own, other]))
+    column = table("bloodmnist", runs=tmp_path / "runs", results=tmp_path / "both.json").column("2-way")
+    assert column.badge == "small" and column.number("KF-Linear, uniform") == 60
