@@ -505,7 +505,7 @@ MUTATIONS = [
     ),
     Mutation(
         "levels: neurons of a linear layer on axis 1",
-        "retrofit_core/networks/levels/axes.py",
+        "retrofit_core/networks/levels/building.py",
         'makers[other] = len(other.meta["value"]) - 1',
         "makers[other] = 1",
         "tests/test_levels.py::test_tokens_have_their_neurons_last",
@@ -771,7 +771,7 @@ MUTATIONS = [
     ),
     Mutation(
         "levels: the axis along which neurons are the same",
-        "retrofit_core/networks/levels/axes.py",
+        "retrofit_core/networks/levels/building.py",
         "axis = axes[0] if len(axes) == 1 else makers",
         "axis = 1 if len(axes) == 1 else makers",
         "tests/test_levels.py::test_the_neuron_axis_is_followed_through_permutations",

@@ -15,8 +15,8 @@ from retrofit_core.data.images import in_memory
 from retrofit_core.inspection.landscape import Landscape, Mixtures, Path, Survey, networks_of
 from retrofit_core.inspection.landscape import mixtures as mixtures_module
 from retrofit_core.inspection.landscape.landscape import path_between, pictures, rise_around
+from retrofit_core.inspection.landscape.mixtures import SlicedMaxPool
 from retrofit_core.inspection.landscape.plane import plane
-from retrofit_core.inspection.landscape.pooling import SlicedMaxPool
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.system.monitor import Monitor

@@ -1,17 +1,16 @@
 """Map the parents' weights to the fused network's inputs: W0 of the ridge towards the parents (docs/method.md)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ..networks.levels import Affine as AffineForm
-from ..networks.levels import Boundary, Level, each
+from ..networks.levels import Heads, Level
 from ..networks.levels.kinds import AffineLayer
-from ..system.runtime import Runtime
 from .joint_spaces import Levels
-from .walk import Step, Walk
+from .walk import Step
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,10 +23,6 @@ class Groups:
     """Neurons of each parent"""
     width: int
     """Number of groups"""
-    axis: int = 1
-    """Neuron axis of the boundary tensor"""
-    stream: int = 0
-    """Tensors with the same number hold the same neurons"""
 
 
 def parents_weights(step: Step) -> Tensor:
@@ -37,56 +32,58 @@ def parents_weights(step: Step) -> Tensor:
         ValueError: see `mapped_weights`.
     """
     parts = step.parts if step.level.form.parts else None
-    return mapped_weights(step.level, step.parents, reads(step, step.boundary), parts)
+    return mapped_weights(step.level, step.parents, read_by(step), parts)
 
 
-def reads(step: Step, boundary: Boundary) -> tuple[Groups | None, ...] | None:
-    """For each layer of a step's level, the groups of the neurons that it reads in order (None: the network's input); None if
-    a layer does not read its inputs neuron by neuron.
+def read_by(step: Step) -> tuple[Groups | None, ...] | None:
+    """For each layer of a step's level, the groups of the neurons that it reads, see `reads`."""
+
+    def groups(maker: int) -> Groups:
+        report = step.walk.reports[maker]
+        return Groups(report.labels.to(step.device), report.widths, report.width)
+
+    return reads(step.walk.levels, step.index, groups)
+
+
+def reads(levels: Levels, index: int, groups: Callable[[int], Groups]) -> tuple[Groups | None, ...] | None:
+    """For each layer of a level, the groups of the neurons that it reads in order, each in equally many neighbouring columns
+    (None: they keep their places, or each channel reads itself); None if a layer does not read its inputs neuron by neuron.
 
     Args:
-        boundary: before the level, with any values.
+        groups: level -> the groups of its neurons.
     """
-    level, walk = step.level, step.walk
-    if any(other.crossed is not None for other in walk.fused[: step.index + 1]):
-        return None
-    if not step.index or level.form.channelwise:  # each channel reads itself
+    level, found = levels.fused[index], list[Groups | None]()
+    if level.form.channelwise:
         return (None,) * len(level.form.layers)
-    before = list[Groups | None]()
-    for tensor in walk.fused[step.index - 1].alive:
-        if tensor.maker < 0:  # the network's input
-            before.append(None)
-            continue
-        report, number = walk.reports[tensor.maker], walk.levels.stream(tensor.maker)[0]
-        before.append(Groups(report.labels.to(step.device), report.widths, report.width, tensor.axis, number))
-    try:
-        return tuple(neurons_read(level, k, boundary, before) for k in range(len(level.form.layers)))
-    except LookupError:
+    if any(other.crossed is not None for other in levels.fused[: index + 1]) or not level.reads:
         return None
+    for read in level.reads:
+        if read is None or (read.maker >= 0 and isinstance(levels.fused[read.maker].blocks, Heads)):
+            return None
+        if not torch.equal(read.index.flatten(), torch.arange(read.index.numel())):
+            return None
+        found.append(groups(read.maker) if read.maker >= 0 else None)
+    return tuple(found)
 
 
 @torch.no_grad()
-def check_mapped(levels: Levels, example: Tensor) -> None:
+def check_mapped(levels: Levels) -> None:
     """Check before any work that the parents' weights can be mapped to every level's inputs, whatever the groups.
 
-    Args:
-        example: (B, ...) a few inputs, on the device.
     Raises:
         ValueError: see `mapped_weights`.
     """
-    walk, generator = Walk(levels, example, Runtime(device=example.device)), torch.Generator().manual_seed(0)
+
+    def groups(maker: int) -> Groups:
+        widths, width = levels.widths(maker), levels.fused[maker].width
+        labels = torch.cat([torch.arange(of_parent) % width for of_parent in widths])
+        return Groups(labels.to(next(levels.model.parameters()).device), widths, width)
+
     for index, level in enumerate(levels.fused):
-        labels = torch.cat([torch.arange(width) % level.width for width in levels.widths(index)])
-        walk.reports.append(Groups(labels, levels.widths(index), level.width))  # type: ignore[arg-type]
-    for step in walk:
-        if step.level.affine is None:
-            continue
-        boundary = step.boundary
-        if step.index:  # random values, because a target's weights may make the real ones zero
-            boundary = each(boundary, lambda z: torch.randn(z.shape, generator=generator).to(z))
-        groups = reads(step, boundary)
-        if groups is None or not step.level.form.parts:
-            mapped_weights(step.level, step.parents, groups)
+        if level.affine is not None:
+            found = reads(levels, index, groups)
+            if found is None or not level.form.parts:
+                mapped_weights(level, [parent[index] for parent in levels.parents], found)
 
 
 def mapped_weights(
@@ -165,56 +162,3 @@ def _mapped_part(layer: AffineLayer, theirs: AffineLayer, weights: Tensor, group
         slots = groups[first + channel] - each * parts  # positions within the fused part
         mapped[slots, :, neurons] += weight.T
     return mapped.flatten(0, 1)
-
-
-@torch.no_grad()
-def neurons_read(level: Level, number: int, boundary: Boundary, before: Sequence[Groups | None]) -> Groups | None:
-    """Groups of the neurons that a layer reads in order, each in equally many input columns; None if it reads the network's
-    input.
-
-    Args:
-        number: index of the layer in its level.
-        boundary: before the level.
-        before: the groups of each boundary tensor.
-    Raises:
-        LookupError: the layer does not read neurons in order.
-    """
-    plain = _inputs(level, number, boundary)
-    streams = {groups.stream: groups for groups in before if groups is not None}
-    turned = {stream: _inputs(level, number, _turned(boundary, before, stream)) for stream in streams}
-    read = [stream for stream in streams if len(before) == 1 or not torch.equal(plain, turned[stream])]
-    if not read:
-        return None
-    groups = streams[read[0]]
-    if len(read) == 1 and _in_blocks(plain, turned[read[0]], groups.width):
-        return groups
-    raise LookupError(level.name)
-
-
-def _inputs(level: Level, number: int, boundary: Boundary) -> Tensor:
-    """(positions, p) the input rows of one layer for one sample."""
-    form = level.form
-    assert isinstance(form, AffineForm)
-    tensor = form.read(each(boundary, lambda tensor: tensor[:1]))[0][number]
-    rows = form.alone(number).rows([tensor])
-    return rows.flatten(1)  # all channels of grouped convolutions, part by part
-
-
-def _turned(boundary: Boundary, before: Sequence[Groups | None], stream: int) -> Boundary:
-    """The boundary tensors, (B, ...) each, with the neurons of one stream in reverse order."""
-    tensors = (boundary,) if isinstance(boundary, Tensor) else boundary
-    turned = tuple(
-        tensor.flip(groups.axis) if groups is not None and groups.stream == stream else tensor
-        for tensor, groups in zip(tensors, before, strict=True)
-    )
-    return turned[0] if isinstance(boundary, Tensor) else turned
-
-
-def _in_blocks(plain: Tensor, turned: Tensor, width: int) -> bool:
-    """Whether blocks of columns are reversed like the neurons, up to rounding: a mean over positions adds in an order that
-    depends on the memory layout."""
-    if plain.shape[1] % width:
-        return False
-    blocks = plain.reshape(len(plain), width, -1).flip(1).reshape(plain.shape)
-    rounding = 100 * torch.finfo(plain.dtype).eps * plain.abs().max().item()
-    return torch.allclose(blocks, turned, rtol=0, atol=rounding)

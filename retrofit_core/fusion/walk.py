@@ -209,11 +209,6 @@ class Step:
         """The device of the sums."""
         return self.walk.device
 
-    @property
-    def boundary(self) -> Boundary:
-        """The fused network's boundary tensors before the level, (B, ...) each, for the first batch."""
-        return self.walk._at(self.walk.kept[0], len(self.walk.networks) - 1, self.index)
-
     @cached_property
     def counted(self) -> Sequence[Tensor | None]:
         """For each batch, which rows count, see `Walk.counted`."""

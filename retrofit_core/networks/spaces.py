@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .attention import attentions
-from .levels import Carried, Heads, Level, Parts, Space, Written, compose, is_branched, rows
+from .levels import Affine, Carried, Heads, Level, Parts, Read, Space, Written, compose, is_branched, rows
 from .levels.forms import Opaque
 from .levels.plain import rows_of
 from .levels.tracing import Trace
@@ -99,7 +99,11 @@ def with_spaces(
             )
         writing.append(replace(level, writes=_written(index, places, groups, spaces, parts.get(index))))
     writing = [
-        replace(level, carried=_carried_by(level, groups, makes[:index], network if closed else ""))
+        replace(
+            level,
+            carried=_carried_by(level, groups, makes[:index], network if closed else ""),
+            reads=_reads(traced, level, seen[:index]),
+        )
         for index, level in enumerate(writing)
     ]
     return numbered(writing if joined and closed else _telling(writing, streams=closed))
@@ -203,6 +207,30 @@ def _crossed(
             made = ((makers[group][0], makes[makers[group][0]][group][:, 0], index) for group, index in places.items())
             return Carried(level.output.node, axis, tuple(made))
     return None
+
+
+def _reads(neurons: NeuronTrace, level: Level, seen: Sequence[Mapping[int, Tensor] | None]) -> tuple[Read | None, ...]:
+    """What each of a level's layers reads.
+
+    Args:
+        seen: `_places` of each earlier level.
+    """
+
+    def read(places: Mapping[int, Tensor]) -> Read | None:
+        if places.keys() == {IN_PLACE}:
+            return Read(-1, places[IN_PLACE])
+        for maker, made in enumerate(seen):
+            if not made or made.keys() != places.keys():
+                continue
+            times = {divmod(index.numel(), made[group].numel()) for group, index in places.items()}
+            if len(times) == 1 and not times.pop()[1]:
+                order = torch.cat([made[group].flatten() for group in places]).argsort()
+                every = torch.cat([index.reshape(made[group].numel(), -1) for group, index in places.items()])
+                return Read(maker, every[order])
+        return None
+
+    layers = zip(level.form.inputs, level.form.layers, strict=True) if isinstance(level.form, Affine) else ()
+    return tuple(read(neurons.places(name, -1 if isinstance(layer, nn.Linear) else 1) or {}) for name, layer in layers)
 
 
 def _telling(levels: Sequence[Level], *, streams: bool = True) -> list[Level]:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.fusion.fit import Groups, mapped_weights, neurons_read
+from retrofit_core.fusion.fit import Groups, mapped_weights
 from retrofit_core.networks.levels import partition
 from tests import reference
 from tests.flat import fuse
@@ -53,31 +53,6 @@ def test_parents_whose_inputs_do_not_correspond_are_refused():
         mapped_weights(levels[0], [levels[0], others[0]], [None])
 
 
-def is_channel_major(level, boundary, axis):
-    width = boundary.shape[axis]
-    try:
-        return neurons_read(level, 0, boundary, [Groups(torch.arange(width), (width,), width, axis)]) is not None
-    except LookupError:
-        return False
-
-
-class Mean(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.fc = nn.Conv2d(2, 6, 3), nn.Linear(6, 2)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.fc(self.conv(x).relu().mean((2, 3)))
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_rounding_of_a_mean_in_another_memory_format_decides_nothing(seed):
-    x = normal(2, *CNN_SHAPE).float()
-    levels = partition(initialised(Mean(), seed).float(), x)
-    h = levels[0].module(x).contiguous(memory_format=torch.channels_last)
-    assert is_channel_major(levels[1], h, levels[0].axis)
-
-
 class Positions(nn.Module):
     """Linear layers on (B, height, width, C), as many positions as neurons."""
 
@@ -89,13 +64,9 @@ class Positions(nn.Module):
         return self.last(self.second(self.first(x).relu()).relu().mean((1, 2)))
 
 
-def test_toward_the_parents_reads_the_neuron_axis_off_the_level_before():
+def test_toward_the_parents_reads_the_neurons_and_not_the_shape():
     """A level ends (B, 5, 5, 5): by the shape alone nobody could tell where the neurons are."""
     model, x = initialised(Positions(), 0), normal(40, 5, 5, 3)
-    levels = partition(model, x[:2])
-    assert [level.axis for level in levels] == [-1, -1, 1]
-    h = levels[0].module(x[:2])
-    assert is_channel_major(levels[1], h, -1) and not is_channel_major(levels[1], h, 1)
     fused = fuse([model, model], x, grouping="hungarian", toward="parents", ridge=1e8).model
     assert_same_function(model, fused, x, 1e-6)
 

@@ -3,7 +3,7 @@
 A fit is a subclass of `Fit`, whose fields are its options, and one line in FITS.
 """
 
-from ..mapping import Groups, mapped_weights, neurons_read
+from ..mapping import Groups, mapped_weights
 from .base import Fit
 from .gradient import Gradient
 from .ridge import Ridge, missing_targets
@@ -18,5 +18,4 @@ __all__ = [
     "Ridge",
     "mapped_weights",
     "missing_targets",
-    "neurons_read",
 ]

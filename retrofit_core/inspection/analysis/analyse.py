@@ -18,7 +18,7 @@ from ...fusion.grouping import Grouper, Grouping, SameIndex
 from ...fusion.importance import IMPORTANCE, as_importance
 from ...fusion.importance.scoring import check_parents_data, parents_scores
 from ...fusion.joint_spaces import Levels
-from ...fusion.mapping import parents_weights, reads
+from ...fusion.mapping import parents_weights, read_by
 from ...fusion.results import FusionResult, LevelReport
 from ...fusion.search import alike
 from ...fusion.targets import Targets, weighted_means
@@ -277,7 +277,7 @@ def _mapped(step: Step) -> tuple[Tensor | None, str]:
     reasons = [parent.why_not_affine for parent in step.parents if parent.affine is None]
     if reasons:
         return None, f"a parent's level is not affine in its weights: {reasons[0]}."
-    if reads(step, step.boundary) is None:
+    if read_by(step) is None:
         return None, "the level does not read its inputs neuron by neuron, so parents' weights cannot be put on them."
     try:
         return parents_weights(step), ""

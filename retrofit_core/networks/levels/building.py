@@ -1,22 +1,30 @@
 """Build a level from a segment of the traced graph: its module, its form (or why it is not affine), its output tensors."""
 
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
+from ..symmetry.rules import rules_of, varying_axes
 from .cuts import between, end_of, landed, stays_as_it_is, sum_behind
-from .folds import Fold
+from .folds import Fold, spread
 from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
-from .kinds import LAYERS, TRANSPARENT, BatchNorm, does, held, is_entrywise, is_layer, is_sum, parameter_count
+from .kinds import LAYERS, TRANSPARENT, BatchNorm, does, held, is_entrywise, is_layer, is_sum, parameter_count, words
 from .level import Alive, Level, Output
 from .segments import PLAIN, Layout, Segment, graph_module
+from .tracing import Trace
 from .weights import computed_weights
 
 #: Layers whose parameters and buffers hold one number per neuron.
 VECTORS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.PReLU, BatchNorm)
 #: A subclass with its own forward may not be affine in its weights.
 AFFINE_FORWARDS = tuple(kind.forward for kind in LAYERS)
+#: Layers with their neurons on axis 1, and on the last one.
+CHANNELS_FIRST = words("_ConvNd conv1d conv2d conv3d group_norm")
+CHANNELS_LAST = words("linear layer_norm rms_norm embedding MultiheadAttention")
+#: They decide only if no layer does, for they may normalise positions.
+NORMS = words("_BatchNorm")
 
 
 def build_level(
@@ -26,7 +34,7 @@ def build_level(
     parts: Mapping[fx.Node, Layout],
     *,
     head: bool,
-    axes: Callable[[fx.Node, str], int],
+    trace: Trace,
     adding: bool,
 ) -> Level:
     """Build one level of a traced model.
@@ -34,7 +42,7 @@ def build_level(
     Args:
         folds: layer -> what was folded into it.
         parts: layouts of the samples in the traced tensors.
-        axes: (node, level name) -> neuron axis of the node's output.
+        trace: of the whole network, whose rules tell neuron axes.
         adding: whether a level may end with a sum of its layers' outputs, and begin with per-neuron vectors.
     """
     holders = [node for node in segment.nodes if parameter_count(node)]
@@ -53,11 +61,11 @@ def build_level(
     function = between(summed[0], output)[1:] if changed else []
     form = Opaque(why=why) if why else _form(segment, layers, stream, function, parts, adding=adding)
     alive = tuple(
-        _alive(node, name, axes, parts, maker, end=node is output)
+        _alive(node, name, trace, parts, maker, end=node is output)
         for node, maker in zip(segment.alive, segment.makers, strict=True)
     )
     at = segment.alive.index(segment.after)
-    end = alive[at] if output is segment.after else _alive(output, name, axes, {}, segment.makers[at], end=True)
+    end = alive[at] if output is segment.after else _alive(output, name, trace, {}, segment.makers[at], end=True)
     axes_landed = {landed(node, output) for node in summed}  # of layers that mix positions, it is not the stream's
     if len(axes_landed) == 1 and parts.get(output, PLAIN) == PLAIN:
         shape, axis = output.meta["value"], axes_landed.pop()
@@ -98,7 +106,8 @@ def _form(
     apart = {node: _rows(node, layer, parts) for node, layer in zip(reads, nodes, strict=False)}
     apart |= {stream: parts.get(segment.after, PLAIN)} if stream else {}
     prefix = graph_module(segment.nodes, segment.before, reads, parts, apart)
-    facts = (layers, tuple(str(node.target) for node in nodes), prefix, stream is not None)
+    inputs = tuple((read.all_input_nodes[0] if read.target is spread else read).name for read in reads[: len(nodes)])
+    facts = (layers, tuple(str(node.target) for node in nodes), prefix, stream is not None, inputs)
     if not layers:
         return Tied(*facts)
     if isinstance(layers[0], nn.Embedding):
@@ -139,7 +148,7 @@ def _rows(layer_input: fx.Node, layer: fx.Node, parts: Mapping[fx.Node, Layout])
 def _alive(
     node: fx.Node,
     name: str,
-    axes: Callable[[fx.Node, str], int],
+    trace: Trace,
     parts: Mapping[fx.Node, Layout],
     maker: int,
     *,
@@ -158,7 +167,7 @@ def _alive(
     layout, traced = parts.get(node, PLAIN), node.meta["value"]
     shape = layout.shape(traced)
     try:
-        axis = layout.neurons(axes(node, name), len(traced))
+        axis = layout.neurons(neuron_axis(trace, node, name), len(traced))
     except ValueError:
         if end:
             raise
@@ -229,3 +238,67 @@ def _makes_classes(layer: fx.Node, output: fx.Node) -> bool:
     if isinstance(held(layer), nn.Linear):
         return shape[0] == classes[0] and shape[-1] == classes[-1]
     return shape[0] == classes[0] and shape[1] in (classes[-1], classes[1] if len(classes) == len(shape) else None)
+
+
+def neuron_axis(trace: Trace, node: fx.Node, name: str) -> int:
+    """The neuron axis of a node's output: usually 1, or -1 for the last of more than two.
+
+    Args:
+        trace: the whole network's; the node may be one of a changed copy of its graph.
+        name: level name for the error message.
+    Raises:
+        ValueError: no such axis, or more than one.
+    """
+    shape = node.meta["value"]
+    dims = len(shape)
+    if dims < 2:
+        raise ValueError(
+            f"level {name!r} ends with one number for each sample, a tensor without an axis of neurons. Let the network "
+            "return (B, 1): leave out its squeeze or its [:, 0]."
+        )
+    if dims == 2 or not (makers := _makers(node, norms=False) or _makers(node, norms=True)):
+        return 1  # the input's own numbers are not fused
+    axis = makers.get(node)
+    if axis is None:
+        axes = _differing(trace, node.name)
+        # where neurons cannot be followed, the last layer of the same form tells
+        alike = [m for m in node.graph.nodes if m in makers and len(m.meta["value"]) == dims] if not axes else []
+        axis = axes[0] if len(axes) == 1 else makers[alike[-1]] if alike else None
+    if axis is None:
+        raise ValueError(
+            f"level {name!r} ends with a tensor of shape {tuple(shape)} whose neuron axis is not known. Let levels end elsewhere "
+            "(boundaries=[module names] of fuse() and partition())."
+        )
+    return -1 if axis == dims - 1 else axis
+
+
+def _differing(trace: Trace, node: str) -> list[int]:
+    """The axes along which the neurons of a node's output differ; none if they cannot be followed."""
+    try:
+        rules = rules_of(trace)
+    except Exception:  # whatever a rule raises on unknown operations
+        return []
+    ids = next((ids for other, ids in rules.values.items() if other.name == node), None)
+    return varying_axes(rules.ids.of(ids)) if isinstance(ids, Tensor) else []
+
+
+def _makers(node: fx.Node, *, norms: bool) -> dict[fx.Node, int]:
+    """The nearest layers before a node, itself included, each with the neuron axis of its outputs.
+
+    Args:
+        norms: whether BatchNorms are layers, too.
+    """
+    makers: dict[fx.Node, int] = {}
+    todo, seen = [node], {node}
+    while todo:
+        other = todo.pop()
+        source = other.args[0] if other.target is operator.getitem else other
+        if other.meta.get("is_tensor") and (does(other, CHANNELS_FIRST) or (norms and does(other, NORMS))):
+            makers[other] = 1
+        elif other.meta.get("is_tensor") and isinstance(source, fx.Node) and does(source, CHANNELS_LAST):
+            makers[other] = len(other.meta["value"]) - 1
+        else:
+            before = [n for n in other.all_input_nodes if n.meta.get("is_tensor") or n.meta.get("holds_tensors")]
+            todo += [n for n in before if n not in seen]
+            seen.update(before)
+    return makers

@@ -32,6 +32,8 @@ class Form:
     """Maps the boundary before the level to each layer's input and, last, the stream"""
     adds: bool = False
     """Whether the outputs are added to a residual stream; the level's output is the sum"""
+    inputs: tuple[str, ...] = ()
+    """Names in the trace of the tensors that the layers read"""
 
     @property
     def bias(self) -> bool:

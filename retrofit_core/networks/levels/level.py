@@ -118,6 +118,16 @@ class Carried:
 
 
 @dataclass(frozen=True, eq=False)
+class Read:
+    """The neurons that a layer reads."""
+
+    maker: int
+    """Number of the level that makes them; -1: they are the network's input, or keep their places"""
+    index: Tensor
+    """(neurons, copies) their positions on the layer's input axis, in the order of the maker's output"""
+
+
+@dataclass(frozen=True, eq=False)
 class Level:
     """One step of the composition f = f_L o ... o f_1; the parameters are the model's own, not copies."""
 
@@ -140,6 +150,8 @@ class Level:
     """The spaces of its neurons"""
     carried: tuple[Carried, ...] = ()
     """Parameters and buffers before its layers with numbers per neuron: LayerNorm's scale and shift, masks, positions"""
+    reads: tuple[Read | None, ...] = ()
+    """What each of its layers reads, if neurons of one level; empty if neurons cannot be followed"""
     crossed: Carried | None = None
     """The output of layers that mix positions: its rows are neurons of earlier levels"""
     part: int = 0

@@ -1,7 +1,6 @@
 """Partition a model: trace it, cut it where one tensor is alive or after every layer, check (paper sec. 3; docs/method.md)."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import torch
 from torch import Tensor, fx, nn
@@ -12,7 +11,6 @@ from ...system.registry import first_line
 from ..outputs import as_classifier
 from ..packing import TakingPacked
 from ..wrappers import class_name, refuse_archived, unwrapped, wrapper_of
-from .axes import neuron_axis
 from .building import build_level
 from .cuts import choose_cuts
 from .folds import folded
@@ -102,7 +100,7 @@ def cut_trace(trace: Trace, boundaries: str | int | Sequence[str] = "preactivati
             folds,
             parts,
             head=segment.after is cuts[-1],
-            axes=partial(neuron_axis, trace),
+            trace=trace,
             adding=boundaries == "layers",
         )
         for name, segment in zip(names, segments, strict=True)
