@@ -188,7 +188,7 @@ def main() -> None:
                     page.close()
         page = open_page("projector")
         page.goto(f"{address}/levels?step=grouping&lecture=1")
-        settle(page, "levels", figures=0)
+        settle(page, "levels", figures=1)
         shoot(page, "lecture-light")
         page = open_page("projector")
         page.goto(f"{address}/landscape?lecture=1&path=1")

@@ -45,10 +45,10 @@ trained, given = (two_way.at("paper"), two_way.at(GIVEN)) if SCALE is None else 
 # %% [markdown]
 # ## Two networks, trained as in the paper
 #
-# Full width and 200 epochs, two splits and one fusion seed each, on an H100 (rows that the paper lacks, of the first split: on a
-# CPU); KF-Gradient of the second split only.
+# Full width and 200 epochs, three splits and one fusion seed each, on an H100 (some rows on a CPU); KF-Gradient of the first two
+# splits only.
 #
-# **How to read it.** Hollow diamonds are the paper's numbers, dots ours, with the 95 % interval over test images. Our networks
+# **How to read it.** Hollow diamonds are the paper's numbers, dots ours, with their 95 % interval. Our networks
 # are weaker than the mean of the paper's five pairs, so all dots lie further left: what counts is how the rows lie to each
 # other, above all to the two dotted lines.
 
@@ -56,7 +56,7 @@ trained, given = (two_way.at("paper"), two_way.at(GIVEN)) if SCALE is None else 
 display(*beside_in_parts(trained, LIGHT))
 
 # %% [markdown]
-# The same order? The paper's at the left, ours at the right, of the second split, the only one that has all rows.
+# The same order? The paper's at the left, ours at the right, of the first two splits, which have all rows.
 
 # %%
 rank_against_rank(trained, LIGHT)
@@ -125,15 +125,17 @@ two_way.recipe("KF-Linear, conductance")
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Trained as in the paper** (two splits, one fusion seed each): the order of the methods agrees on the second one (rank
-# correlation 0.84 over 22 rows; over the paper's own 12 rows alone 0.28, which may be none), and so do 30 of 40 signs, all
-# seven among them that are clear in the paper and not easy; six are undecided and four contradicted. KF-Linear with its best
-# scores is 5.9 above the best parent (paper 2.8) and 4.4 below the ensemble (paper 2.5). The contradicted ones are within the
-# paper's noise: KF-Gradient is 1.8 above LP, OTFusion is better with DeepLIFT than with conductance, and conductance costs
-# KF-Linear 1.3 and KF-Gradient 0.6, where it brings 1.1 and 0.6 in the paper. HF-Linear gains 6.0 by it. Of methods that the
-# paper's table lacks, PLeaS has 76.1 with REPAIR, ZipIt 65.0 and OTFusion 60.9, and KF-Linear 80.2. REPAIR and groups by
-# activity, which matter where networks saw the same, bring it 0.2 and 0.3: it averages few live neurons here (notebook 51). On
-# the first split random groups have 72.2, as many as HF-Linear with uniform scores (72.7); KF-Linear is 6.9 ahead of them.
+# **Trained as in the paper** (three splits, one fusion seed each): the order of the methods agrees (rank correlation 0.85 over 22
+# rows of the first two splits; over the paper's own 12 rows alone 0.30, which may be none). Of 40 signs 22 are the paper's, 15
+# undecided and 3 contradicted; of the seven that are clear in the paper and not easy 4, 3 and 0. Splits differ by more than
+# methods, so that an interval over three of them is wide: KF-Linear with its best scores is 4.8 above the best parent (-0.3 to
+# 9.8; 5.1, 6.7 and 2.6 in the three; paper 2.8) and 3.4 below the ensemble (paper 2.5). The contradicted ones are within the
+# paper's noise: KF-Gradient is 1.1 above LP, OTFusion is better with DeepLIFT than with conductance, and conductance costs
+# KF-Gradient 1.0, where it brings 0.6 in the paper. It costs KF-Linear 1.2 (0.8 to 1.8 in the three), where it brings 1.1, and
+# brings HF-Linear 5.2. Of methods that the paper's table lacks (first two splits), PLeaS has 76.1 with REPAIR, ZipIt 65.0 and
+# OTFusion 60.9, and KF-Linear 80.2. REPAIR and groups by activity, which matter where networks saw the same, bring it 0.2 and
+# 0.3: it averages few live neurons here (notebook 51). Random groups, with uniform
+# scores, are 7.2 below KF-Linear (first and third split) and 1.7 below HF-Linear.
 #
 # **Agrees** (the given pair, means of three fusion seeds): the order of the methods (rank correlation 0.85 over 22 rows; of the
 # paper's own 12 rows alone only 0.43, which may be none), and 28 of 40 signs; one is contradicted and 11 are undecided, ten of
@@ -160,21 +162,17 @@ two_way.recipe("KF-Linear, conductance")
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project, at these scales
     pair, four_way, eight_way = given, vgg.column("4-way").at("evening"), vgg.column("8-way").at("evening")
-    assert (
-        trained.claim("KF-Linear", "best parent").verdict
-        == trained.claim("HF-Linear", "best parent").verdict
-        == "agreed"
-    )
-    assert trained.gap("KF-Linear, uniform", "Parent 0").interval[0] > 4
+    assert trained.claim("KF-Linear", "best parent").verdict == "undecided"
+    assert trained.claim("KF-Linear", "best parent").ours > 4 > trained.claim("HF-Linear", "best parent").ours > 3
     assert trained.claim("KF-Gradient", "LP").verdict == "contradicted"
-    assert trained.gap("KF-Linear, conductance", "KF-Linear, uniform").interval[1] < -0.5
-    assert trained.gap("HF-Linear, conductance", "HF-Linear, uniform").interval[0] > 3
+    assert max(trained.gap("KF-Linear, conductance", "KF-Linear, uniform").seeds) < -0.7
+    assert trained.gap("HF-Linear, conductance", "HF-Linear, uniform").points > 5
     for row in ("PLeaS, REPAIR", "ZipIt, REPAIR", "OTFusion, uniform, REPAIR"):
         assert trained.gap("KF-Linear, uniform", row).points > 4
     for row in ("KF-Linear, uniform, REPAIR", "KF-Linear, uniform, by activity"):
         assert 0 < trained.gap(row, "KF-Linear, uniform").points < 0.4
-    assert trained.gap("KF-Linear, uniform", "Random-Linear, uniform").points > 6
-    assert abs(trained.gap("HF-Linear, uniform", "Random-Linear, uniform").interval[0]) < 1
+    assert trained.gap("KF-Linear, uniform", "Random-Linear, uniform").interval[0] > 6
+    assert trained.gap("HF-Linear, uniform", "Random-Linear, uniform").interval[0] > 0
     assert pair.claim("KF-Linear", "best parent").verdict == "agreed"
     assert pair.claim("KF-Linear", "Git-Re-Basin").verdict == "agreed"
     assert pair.claim("KF-Gradient", "best parent").verdict == "agreed"

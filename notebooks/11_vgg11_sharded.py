@@ -48,11 +48,12 @@ trained = small.column("2-way")
 # %% [markdown]
 # ## Two networks, trained as in the paper
 #
-# Full width and 200 epochs, two splits and one fusion seed each, on an H100; KF-Gradient of the second split only.
+# Full width and 200 epochs, three splits and one fusion seed each, on an H100 (some rows on a CPU); KF-Gradient of the second
+# split only.
 #
-# **How to read it.** Hollow diamonds are the paper's numbers, dots ours, with the 95 % interval over test images. The parents
-# are nearly the paper's, but their ensemble is far below its ensemble. What counts is how the rows lie to each other, above all
-# to the two dotted lines.
+# **How to read it.** Hollow diamonds are the paper's numbers, dots ours, with their 95 % interval. The parents are nearly the
+# paper's, but in two of the three splits their ensemble is below its ensemble. What counts is how the rows lie to each other,
+# above all to the two dotted lines.
 
 # %%
 display(*beside_in_parts(full, LIGHT))
@@ -103,8 +104,8 @@ display(*beside_in_parts(trained, LIGHT)[:2], differences(trained, LIGHT))
 # %% [markdown]
 # ## Four and six networks
 #
-# Trained at half of the channels (scale `evening`). The fewer classes a network knows, the weaker it is over all ten; two of the
-# six know a single one.
+# Four networks were trained at half of the channels (scale `evening`), six as in the paper. The fewer classes one knows, the
+# weaker it is over all ten; two of the six know a single one. A row at another scale than the others has a square.
 
 # %%
 for column in vgg.columns[1:]:
@@ -141,12 +142,14 @@ two_way.recipe("KF-Linear, conductance")
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Trained as in the paper** (two splits, one fusion seed each): the order of the methods agrees on the second one (rank
-# correlation 0.95 over 23 rows; over the paper's own 12 rows 0.80, 0.38 to 0.95), and so do 36 of 43 signs, all 13 among them
-# that are clear in the paper and not easy; five are undecided and two contradicted. KF-Linear with its best scores is 22.2
-# above the best parent (paper 33.1) and 1.0 below the ensemble (paper 0.7 above). Conductance is worth 23.6 to HF-Linear
-# (paper 27.0) and 1.1 to KF-Linear (-0.9 to 3.2; paper 2.3). All fall short of the paper's accuracies because the ensemble
-# does: 66.9 and 74.8, not 80.2. In the first split the second network, which alone knows dogs, calls most animals dogs.
+# **Trained as in the paper** (three splits, one fusion seed each): the order of the methods agrees on the second one, which has
+# all rows (rank correlation 0.95 over 23 rows; over the paper's own 12 rows 0.80, 0.38 to 0.95), and so do 36 of 43 signs, all 13
+# among them that are clear in the paper and not easy; seven are undecided and none contradicted. KF-Linear with its best scores
+# is 25.3 above the best parent (8.8 to 41.8; paper 33.1) and 0.9 below the ensemble (-0.1 to 1.9; paper 0.7 above). Conductance
+# is worth 23.0 to HF-Linear (paper 27.0) and 1.9 to KF-Linear (-4.2 to 7.6; paper 2.3). The third split is where the paper's are:
+# ensemble 79.4 (paper 80.2), KF-Linear with conductance 78.4 (80.9), HF-Linear 77.8 (78.9), best parent 47.2 (47.8). In the first
+# two all fall short because the ensemble does: 66.9 and 74.8. In the first one the second network, which alone knows dogs, calls
+# most animals dogs. Random groups, uniform scores, are 14.8 below KF-Linear and 4.8 *above* HF-Linear (second and third split).
 #
 # **Agrees:** the order of the methods (rank correlation 0.86 over 23 rows with the given pair, 0.87 over 23 with the trained
 # one). With the given pair KF-Linear and HF-Linear (means of three fusion seeds) are 9.4 and 9.7 points above the best parent,
@@ -160,9 +163,11 @@ two_way.recipe("KF-Linear, conductance")
 # level with it, and KF-Gradient, 7 points below KF-Linear in the paper, is level with it as well. Git Re-Basin stays 18 below
 # the best parent (paper up to 16 above). At a quarter of the channels KF-Linear of two is no better than the best parent (its
 # interval contains 0) and gradient fits are ten points and more *below* it; of four the best one is 3 above it. LP, 7 points
-# below KD in the paper with four networks, is 10 above it with half of them. With six networks nothing is gained:
-# KF-Linear 17.8 (uniform) and 14.3 (conductance), by activity (ours) 19.9 and
-# 14.1, ensemble 19.8, best parent 18.9 (paper 35.8, 40.3, -, 41.3 and 19.9).
+# below KD in the paper with four networks, is 10 above it with half of them. With six networks nothing is gained: trained
+# as in the paper, KF-Linear has 10.2 (uniform) and 10.0 (conductance), the ensemble 10.2, the best parent 19.2; at `evening`
+# 17.8 and 14.3, by activity (ours) 19.9 and 14.1, ensemble 19.8, best parent 18.9 (paper 35.8, 40.3, -, 41.3 and 19.9). Of the
+# six that were trained as in the paper, two know one class, and the one of cats and dogs never told them apart: it says dog to
+# everything.
 #
 # **Why, probably:** narrow parents. What two networks know of different classes must fit into the neurons of one, and
 # the given pair has half of the paper's channels, the trained one a quarter. Where samples come from both parents' classes
@@ -177,9 +182,13 @@ if SCALE is None:  # what is said above is said of the records that come with th
     pair = given
     for method in ("KF-Linear", "HF-Linear", "HF-Gradient"):
         assert full.claim(method, "best parent").verdict == "agreed"
-    assert full.claim("KF-Linear", "Ensemble").verdict == "contradicted"
-    assert full.gap("KF-Linear, uniform", "Parent 0").interval[0] > 17
-    assert full.gap("HF-Linear, conductance", "HF-Linear, uniform").interval[0] > 22
+    assert full.claim("KF-Linear", "Ensemble").verdict == "undecided"
+    assert full.claim("KF-Linear", "best parent").ours > 25
+    assert full.gap("HF-Linear, conductance", "HF-Linear, uniform").interval[0] > 20
+    assert full.gap("HF-Linear, uniform", "Random-Linear, uniform").interval[1] < -3
+    six = vgg.column("6-way").at("paper")
+    assert sorted(six.per_class(f"Parent {place}")[5] for place in range(6))[-1] == 100
+    assert max(six.number(row) for row in ("Ensemble", "KF-Linear, uniform", "KF-Linear, conductance")) < 10.5
     low, high = full.gap("KF-Linear, conductance", "KF-Linear, uniform").interval
     assert low < 0 < high
     assert pair.claim("KF-Linear", "best parent").verdict == "agreed"

@@ -156,7 +156,7 @@ def test_the_plain_average_stands_beside_its_parents():
     numbers = (("parent 0", 49.6), ("parent 1", 49.2), ("fused", 93.0), ("average", 23.4))
     markers = [dataclasses.replace(invented().markers[0], name=name, accuracy=share) for name, share in numbers]
     said = average_words(dataclasses.replace(invented(), markers=markers)).replace("\N{NO-BREAK SPACE}", " ")
-    assert "23.4 %, worse than either (A 49.6 %, B 49.2 %)" in said
+    assert "23.4 %, worse than either; alone: A 49.6 %, B 49.2 %" in said
     better = [*markers[:3], dataclasses.replace(markers[3], accuracy=60.0)]
     assert "better than either" in average_words(dataclasses.replace(invented(), markers=better))
     assert average_words(dataclasses.replace(invented(), markers=markers[:3])) == ""
@@ -164,7 +164,7 @@ def test_the_plain_average_stands_beside_its_parents():
 
 def test_words_say_what_was_found_and_how_it_was_measured():
     survey = invented()
-    assert "network A and network B: the loss rises by 1.12" in headline(survey)
+    assert "between A and B; the loss rises by 1.12" in headline(survey)
     assert "no barrier" in headline(dataclasses.replace(survey, paths=survey.paths[1:2]))
     assert headline(invented(finished=3)) == ""
     facts = ("network A, network B and fused", "5 × 5 points", "40 images of digits (test)", "seed 3", "BatchNorm:")

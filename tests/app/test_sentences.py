@@ -16,7 +16,7 @@ from retrofit_app.figures.paper.cells import cells
 from retrofit_app.learn.measured import FILE
 from retrofit_app.pages.compare import ranking
 from retrofit_app.pages.compare.table import findings
-from retrofit_app.pages.fuse import configs, equal_budget
+from retrofit_app.pages.fuse import configs, equal_budget, presets
 from retrofit_app.pages.fuse.parameters import Picks
 from retrofit_app.runs import headline as first_page
 from retrofit_app.runs import methods, paper
@@ -217,6 +217,7 @@ def test_pages_say_network_group_and_target_whatever_the_library_calls_them():
     picks = [Picks(method=method, importance=score) for method in METHODS for score in IMPORTANCE]
     said = {method.sentence for method in methods.table().values()}
     said |= {lettered(setting.help) for each in picks for setting in configs.options(each).values()}
+    said |= {preset.sentence for preset in presets.PRESETS.values()}
     columns = paper.table("vgg11-noniid", paper.read()[0]).at(paper.FULLEST)
     rows = [line.row for column in columns for line in column.all_lines]
     table = cells(

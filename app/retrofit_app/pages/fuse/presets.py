@@ -33,7 +33,7 @@ PRESETS: dict[str, Preset] = {
     "four": Preset(
         "Non-IID, four ways",
         "Four networks get very unequal shares of every digit. Pairing neurons one to one stops at two networks; "
-        "clustering them does not.",
+        "grouping them does not.",
         Picks(parents=4, split="dirichlet", samples=200),
     ),
     "twins": Preset(
@@ -44,13 +44,13 @@ PRESETS: dict[str, Preset] = {
     ),
     "widths": Preset(
         "Different widths",
-        "A network of normal width and one of half the width. They cannot be averaged at all; clustering fuses them "
+        "A network of normal width and one of half the width. They cannot be averaged at all; grouping fuses them "
         "into the first one's shape.",
         Picks(split="dirichlet", widths=("1", "0.5")),
     ),
     "compress": Preset(
         "Compress one network",
-        "A single network of double width, whose neurons are clustered into a network of normal width.",
+        "A single network of double width, whose neurons are grouped into a network of normal width.",
         Picks(parents=1, split="full", widths=("2",), fused="1"),
     ),
     "own": Preset(

@@ -17,6 +17,7 @@ from retrofit_app.figures.landscape import (
     nearest_path,
     paths_of,
     place_words,
+    plane_words,
     rises_words,
     short,
 )
@@ -176,6 +177,8 @@ def plane(
         lambda: readings.grid_table(survey),
         entry,
         heading=HEADINGS[kind],
+        below="" if survey.finished.all() else None,
+        reading=escaped(plane_words(survey, kind, scale)),
         on_select=pick,
         selection_mode="points",
     )
@@ -190,6 +193,8 @@ def relief(entry: runs.Entry, palette: Palette, survey: Any, kind: str, scale: S
         lambda: readings.grid_table(survey),
         entry,
         heading=f"**{kind.capitalize()}** as a relief",
+        below="",
+        reading=escaped(plane_words(survey, kind, scale)),
     )
 
 
