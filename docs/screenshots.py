@@ -138,6 +138,7 @@ def measuring(open_page: Callable[..., Page], address: str) -> None:
     page.get_by_role("button", name="Start", exact=True).click()
     page.locator("[aria-label*='of 2601 points are measured']").first.wait_for()
     page.evaluate("document.querySelector('[data-testid=stMain]').scrollTo(0, 0)")
+    page.mouse.move(5, 5)  # away from the button's help
     page.wait_for_function(
         """() => {
             const words = document.querySelector("[aria-label*='of 2601 points are']")?.getAttribute('aria-label') || '';

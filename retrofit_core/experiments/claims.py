@@ -130,6 +130,11 @@ class Claim:
         return self.deviation is not None and abs(self.paper) <= 2 * self.deviation
 
     @property
+    def is_decided(self) -> bool:
+        """Whether its verdict is one of DECIDED; the verdict itself takes a bootstrap."""
+        return self.gap is not None and self.paper != 0
+
+    @property
     def verdict(self) -> str:
         """Whether our difference has the paper's sign; undecided if its interval contains 0, or at `smoke`."""
         if self.gap is None:

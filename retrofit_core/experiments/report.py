@@ -97,8 +97,7 @@ def _counts(columns: Sequence[ReproducedColumn]) -> tuple[Count, ...]:
             (table, each.name, claim.left, claim.right): replace(claim, column=each.name)
             for each in same
             for claim in each.claims
-            # known ones first: a verdict takes a bootstrap
-            if (table, each.name, claim.left, claim.right) not in known and claim.verdict in DECIDED
+            if claim.is_decided and (table, each.name, claim.left, claim.right) not in known
         }
         known |= numbers | claims.keys()
         if numbers or claims:

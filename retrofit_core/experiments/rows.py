@@ -61,27 +61,6 @@ class Row:
         """Whether its numbers depend on the fusion's seed."""
         return self.parent is None and self.method not in ("Average", "Ensemble")
 
-    def config(self, settings: dict[str, Any], seed: int, fit_epochs: int | None, transformer: bool) -> RunConfig:
-        """The row's fusion, without files, which the source has.
-
-        Args:
-            settings: the column's fields of the RunConfig.
-            fit_epochs: maximum number of epochs of methods that train.
-            transformer: whether the parents have attention, for which DeepLIFT has no rule.
-        """
-        if OF_ALL_DATA in self.changes:
-            settings = {**settings, "fusion_from": "iid"}
-        options: dict[str, Any] = {}
-        if fit_epochs is not None and _epochs(self.method) > fit_epochs:
-            options["epochs"] = fit_epochs
-        if transformer and self.importance == "deeplift":
-            options["fallback"] = "gradient"  # as Captum does silently
-        for words in self.changes:
-            options |= OPTIONS.get(words, {})
-        return RunConfig(
-            (), method=self.method, importance=self.importance, seed=seed, options=options or None, **settings
-        )
-
 
 @cache
 def read_row(name: str) -> Row:
@@ -99,6 +78,29 @@ def read_row(name: str) -> Row:
     for word in changes:
         find({**OPTIONS, OF_ALL_DATA: {}, OTHER_PARENT_FIRST: {}}, word, "change of a row")
     return Row(name, None, method, scores[0] if scores else "uniform", BEST in others, changes)
+
+
+@cache
+def config_of(
+    row: Row, settings: frozenset[tuple[str, Any]], seed: int, fit_epochs: int | None, transformer: bool
+) -> RunConfig:
+    """A row's fusion, without files, which the source has.
+
+    Args:
+        settings: the column's fields of the RunConfig.
+        fit_epochs: maximum number of epochs of methods that train.
+        transformer: whether the parents have attention, for which DeepLIFT has no rule.
+    """
+    fusion_from = {"fusion_from": "iid"} if OF_ALL_DATA in row.changes else {}
+    options: dict[str, Any] = {}
+    if fit_epochs is not None and _epochs(row.method) > fit_epochs:
+        options["epochs"] = fit_epochs
+    if transformer and row.importance == "deeplift":
+        options["fallback"] = "gradient"  # as Captum does silently
+    for words in row.changes:
+        options |= OPTIONS.get(words, {})
+    of_all = {**dict(settings), **fusion_from}
+    return RunConfig((), method=row.method, importance=row.importance, seed=seed, options=options or None, **of_all)
 
 
 def applies(row: Row, parts: int, equal: bool) -> bool:
