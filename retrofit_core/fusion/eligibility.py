@@ -40,7 +40,11 @@ def check_inputs(
         check_weights(model, name)
         if written is None or any(model is other for other in written):
             refuse_computed_weights(model, name)
-    _check_precision(everyone)
+    dtypes = {str(parameter.dtype) for model in everyone for parameter in model.parameters()}
+    if len(dtypes) > 1:
+        raise ValueError(
+            f"the parents and the target mix {' and '.join(sorted(dtypes))}. Convert all of them with model.float()."
+        )
 
 
 def check_models(models: object) -> None:
@@ -159,13 +163,4 @@ def _refuse_quantised(model: nn.Module, network: str) -> None:
         raise ValueError(
             f"{network}: {where or 'it'!r} is a quantised {what}, whose numbers are integers with scales, which cannot be fitted "
             "or averaged. Fuse the networks before quantising them, and quantise the result."
-        )
-
-
-def _check_precision(models: Sequence[nn.Module]) -> None:
-    dtypes = [parameter.dtype for model in models for parameter in model.parameters()]
-    if len(set(dtypes)) > 1:
-        raise ValueError(
-            f"the parents and the target mix {' and '.join(sorted(map(str, set(dtypes))))}. "
-            "Convert all of them with model.float()."
         )

@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from ..networks.levels import Heads, Level, Parts, is_branched
+from ..networks.levels import Heads, Level, Parts
 from ..networks.spaces import stream
 
 #: Returns the groups (m,) of an earlier level's neurons.
@@ -73,11 +73,6 @@ class Levels:
     def widths(self, index: int) -> tuple[int, ...]:
         """Neurons of each parent at a level."""
         return tuple(levels[index].width for levels in self.parents)
-
-    @property
-    def branched(self) -> bool:
-        """Whether there are levels inside blocks."""
-        return is_branched(self.fused)
 
     def stream(self, index: int) -> list[int]:
         """The levels that make the same neurons as this one, including itself: those of one residual stream."""

@@ -15,7 +15,7 @@ from ..networks.wrappers import class_name, refuse_archived, unwrapped, wrapper_
 from ..system import device as devices
 from ..system.labels import as_shares
 from ..system.runtime import Runtime
-from ..system.settings import SAMPLES_SETTING, Value, check_seed, check_setting, setting, settings_of
+from ..system.settings import SAMPLES_SETTING, SEED_SETTING, Value, check_setting, setting, settings_of
 from .eligibility import check_models
 from .importance import Importance, Uniform, importance_name
 from .importance.shared import clocks, since
@@ -172,7 +172,7 @@ class Task:
         importance = importance or Uniform()
         if packing is not None and packing.whole is not None:
             importance = importance.for_whole_numbers(packing.whole)
-        check_seed(seed)
+        check_setting(SEED_SETTING, seed)
         runtime = runtime or Runtime()
         devices.pick(runtime.device)
         if importance.needs_data and importance.data is None:

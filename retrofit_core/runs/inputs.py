@@ -30,7 +30,7 @@ from ..system.notices import Notice
 from ..system.refusals import Refusal
 from ..system.registry import find, first_line
 from ..system.runtime import Runtime
-from ..system.settings import check_seed, check_setting, settings_of
+from ..system.settings import SEED_SETTING, check_setting, settings_of
 from ..system.texts import changed
 from ..training.parents import NOTE, read_training, train_parents
 from ..training.state import digest
@@ -70,7 +70,7 @@ def check_choices(config: RunConfig) -> None:
     method = METHODS[config.method]
     importance = find(IMPORTANCE, config.importance, "importance")
     keywords = method_keywords(config)
-    check_seed(config.seed)
+    check_setting(SEED_SETTING, config.seed)
     if config.memory is not None:
         Runtime(memory=config.memory)
     method.algorithm(**keywords)

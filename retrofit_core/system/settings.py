@@ -227,15 +227,6 @@ SAMPLES_SETTING = Setting(
 )
 
 
-def check_seed(seed: object) -> None:
-    """Refuse invalid seeds.
-
-    Raises:
-        ValueError: as in `Value`.
-    """
-    check_setting(SEED_SETTING, seed)
-
-
 def _kinds(hint: object) -> tuple[tuple[type, ...], tuple[str, ...]]:
     """The plain types and words of an annotation; empty if it allows anything else."""
     parts = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)

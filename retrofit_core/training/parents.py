@@ -18,7 +18,7 @@ from ..networks.symmetry import shuffled
 from ..system.files import write
 from ..system.monitor import Monitor
 from ..system.registry import find
-from ..system.settings import check_seed
+from ..system.settings import SEED_SETTING, check_setting
 from .config import AUTO, RATIO, TrainConfig
 from .evaluation import check_suits, evaluate
 from .files import check_data, check_unfinished, chosen, facts_of, settings_of, trained
@@ -72,7 +72,7 @@ def _shards(words: str) -> list[list[int]]:
 
 
 def _check(config: TrainConfig) -> None:
-    check_seed(config.seed)
+    check_setting(SEED_SETTING, config.seed)
     find(SPLITS, config.split, "split")
     find(RECIPES, config.recipe, "recipe")
     if config.augment != AUTO:

@@ -8,7 +8,17 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from ...networks.levels import Activated, Heads, Level, Lookup, Tied, compose, places_read, reads_one_by_one
+from ...networks.levels import (
+    Activated,
+    Heads,
+    Level,
+    Lookup,
+    Tied,
+    compose,
+    is_branched,
+    places_read,
+    reads_one_by_one,
+)
 from ...system.refusals import Refusal
 from ...system.settings import setting
 from ..grouping import Grouping
@@ -132,7 +142,7 @@ class Ridge(Fit):
         return product_dtype(self.ridge, weights, device)
 
     def _strength(self, step: Step) -> float | str:
-        if self.ridge == "auto" and step.walk.levels.branched:
+        if self.ridge == "auto" and is_branched(step.walk.fused):
             attends = any(isinstance(level.blocks, Heads) for level in step.walk.fused)
             return WITH_ATTENTIONS if attends else IN_BLOCKS
         return self.ridge

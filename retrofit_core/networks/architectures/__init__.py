@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ...system.registry import find, first_line
-from ...system.settings import check_seed
+from ...system.settings import SEED_SETTING, check_setting
 from .. import user_code
 from ..outputs import giving_logits
 from . import cnn, libraries, mlp, resnet, vgg, vit
@@ -107,7 +107,7 @@ def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
         _check(name, builder, keywords)
     with torch.random.fork_rng(devices=[]) if seed is not None else nullcontext():
         if seed is not None:
-            check_seed(seed)
+            check_setting(SEED_SETTING, seed)
             torch.default_generator.manual_seed(seed)
         try:
             return _built(str(name), builder, keywords) if foreign else builder(**keywords)

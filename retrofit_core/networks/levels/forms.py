@@ -5,7 +5,7 @@ d neurons.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -130,10 +130,6 @@ class Affine(Form):
         biases = [layer.bias for layer in self.layers if layer.bias is not None]
         for bias, values in zip(biases, [V[-1], *[torch.zeros_like(V[-1])] * len(biases)], strict=False):
             bias.copy_(values)
-
-    def alone(self, number: int) -> "Affine":
-        """One of the layers by itself."""
-        return replace(self, layers=self.layers[number : number + 1])
 
 
 @dataclass(frozen=True, eq=False)
