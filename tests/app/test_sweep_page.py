@@ -96,7 +96,9 @@ def test_the_worker_makes_it_and_it_is_one_entry_of_your_runs(runs_folder, monke
     (work,) = (
         sweeps.sweep(entry, "samples", "20,30,40", 1) for entry in runs.entries()[0] if entry.name == "hf-linear"
     )
-    assert work.folder == job.work.folder and work.state == "done" and finding(work.curve) in words(page).replace("**", "")
+    assert (
+        work.folder == job.work.folder and work.state == "done" and finding(work.curve) in words(page).replace("**", "")
+    )
     compile(snippets.sweep_python(work.asked), "sweep", "exec")
     (kept,) = leaderboards.kept(runs.entries()[0])
     assert {entry.name for entry in kept.runs} == {name for each in work.curve["rows"] for name in each["runs"]}
