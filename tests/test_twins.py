@@ -98,7 +98,8 @@ REFUSING = {
     ),
     # a map for the sum with a buffer, which no layer makes, or of several layers side by side
     **dict.fromkeys(
-        ["positions", "positions, in a block", "parts"], ("Transformer-OTFusion", "Transformer-OTFusion-Weights")
+        ["positions", "positions, in a block", "parts", "ghost"],
+        ("Transformer-OTFusion", "Transformer-OTFusion-Weights"),
     ),
     # a bias that is also read outside of its layer
     "shifted windows in a function": ("PLeaS",),

@@ -477,14 +477,15 @@ def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
 
 
 def _by_data(same: Sequence[ReproducedColumn]) -> list[tuple[ReproducedColumn, ...]]:
-    """One column's informative scales by data set: the paper's first if it has FEW rows or more, then that with most rows; of the
-    others, those with FEW rows or more."""
+    """One column's informative scales by data set: that with most rows first, where FEW rows or more on the paper's own count
+    twice; of the others, those with FEW rows or more."""
     by_data: dict[str, list[ReproducedColumn]] = {}
     for each in [each for each in same if each.says] or same:
         by_data.setdefault(each.setting.substitute, []).append(each)
 
-    def place(scales: tuple[ReproducedColumn, ...]) -> tuple[bool, int]:
-        return bool(scales[0].setting.substitute) or _rows(scales) < FEW, -_rows(scales)
+    def place(scales: tuple[ReproducedColumn, ...]) -> tuple[int, bool]:
+        own, rows = not scales[0].setting.substitute, _rows(scales)
+        return -rows * (2 if own and rows >= FEW else 1), own
 
     first, *others = sorted(map(tuple, by_data.values()), key=place)
     return [first, *(scales for scales in others if _rows(scales) >= FEW)]
