@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace as Made
 
 import numpy as np
@@ -144,7 +145,16 @@ def of_fused(fused: float, average: float, *alone: float) -> str:
     return first_page.finding(entry)
 
 
+def of_tile(name: str, **settings: object) -> str:
+    """A tile's note on the first page."""
+    entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
+    entry.config.update(settings)
+    return next(tile.note for row in first_page.rows(entry, None) for tile in row if tile.name == name)
+
+
 SAID = [
+    (of_tile("Ensemble"), "runs both networks", "twice"),  # of any widths
+    (of_tile("Fused", target="parent-1.safetensors"), "the chosen size", "another"),  # which may be A's
     (of_paths(0.004), "no barrier", "highest"),
     (of_paths(2.0), "loss rises by 2.00", "lowest"),
     (of_paths(2.0, 0.5), "The lowest, 0.50", "no barrier"),
@@ -227,6 +237,9 @@ def test_the_cheat_sheet_of_learn_says_what_was_measured():
     assert sheet["four"]["best"] > sheet["four"]["activity"] > sheet["four"]["kf"], (
         "compare with the best; activity helps"
     )
+    times = (FILE.parent / "steps" / "sandbox.js").read_text()
+    assert "6 seconds on two cores" in times and "in 203 seconds" in times
+    assert "took 203 and 166\nseconds, the closed form 6." in Path("docs/which_method.md").read_text()
     same = sheet["same"]
     assert same["kf uniform"] < same["activity repair"] < same["best"], "fails; loses less; keep the best"
     assert all(of["average"] < 20 for of in sheet.values()), "never for networks trained apart"

@@ -64,10 +64,10 @@ def _all_parents(accuracies: Sequence[float]) -> Tile:
 def _made_of_them(entry: Entry, networks: dict[str, Any], parents: int) -> list[Tile]:
     """Average, fused network and ensemble, as far as they are networks of their own."""
     fused, average = networks["fused"], networks.get("average")
-    cost = "at twice the cost" if parents == 2 else f"at {parents} times the cost"
+    cost = "runs both networks" if parents == 2 else f"runs all {parents} networks"  # of any widths
     if methods.keeps_parents(entry):
         return [_tile("Together", fused, cost, "fused")]
-    size = "A's size" if not entry.config.get("target") else "another size"
+    size = "A's size" if not entry.config.get("target") else "the chosen size"
     row = [] if methods.keeps_one(entry) else [_tile("Fused", fused, f"one network of {size}", "fused")]
     if parents == 1:
         return row
