@@ -10,11 +10,10 @@ import typer
 from ..experiments.bundles import Bundle, GivenParents, merged, results_in
 from ..experiments.cells import Cell, Table
 from ..experiments.folders import update_folder
-from ..experiments.parallel import run_in_parallel
 from ..experiments.report import report
 from ..experiments.report_formats import FORMATS
 from ..experiments.results import Result, all_results
-from ..experiments.runner import plan, run
+from ..experiments.runner import plan, run, run_in_parallel
 from ..experiments.scales import EVERY_SCALE, SCALES, Scale, data_set, scale_of
 from ..experiments.setting import settings
 from ..experiments.tables import TABLES

@@ -55,7 +55,7 @@ def sweep_command(context: typer.Context, asked: SweepRequest) -> None:
         check_folder(getattr(asked, name), f"--{name}")
     check_replaced("--out", [asked.out and asked.out / "sweep.json"], overwrite=asked.overwrite)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
-    from ..experiments.parallel import record_in_parallel
+    from ..experiments.runner import record_in_parallel
     from ..runs.sweep import Sweep, places, sweep
 
     wanted = Sweep.read(config_of(context, options=context.obj), asked.over, asked.seeds)

@@ -23,8 +23,7 @@ from .config import RunConfig
 from .finished import check_unchanged, recorded_config
 from .identities import file_digest
 from .inputs import Inputs, check_choices, read_images, read_inputs, train_missing
-from .record import create, read_run, seal_analysis
-from .recorder import recording
+from .record import create, read_run, recording, seal_analysis
 from .store import noted
 
 
