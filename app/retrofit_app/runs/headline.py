@@ -105,7 +105,8 @@ def finding(entry: Entry) -> str:
         return escaped(lettered(methods.decided(entry)["choice"]))
     others = {f"parent {best}": f"{letter(best)} alone" if n > 1 else "network A"}
     average = networks.get("average", fused)
-    beaten = [letter(index) for index in range(n) if average["accuracy"] > networks[f"parent {index}"]["accuracy"]]
+    leads = [difference(average, networks[f"parent {index}"]) for index in range(n)]
+    beaten = [letter(index) for index, lead in enumerate(leads) if lead.clear and lead.points > 0]
     if n > 1 and not methods.keeps_parents(entry):
         if beaten and average["per_class"] != fused["per_class"]:
             others["average"] = f"the plain average, which beats {listing(beaten)}"
