@@ -23,9 +23,8 @@ from ..system.device import pick
 from ..system.files import write
 from ..system.registry import find, known_name
 from .checks import check_folder, check_replaced
-from .progress import advised, units_progress
 from .requests import ReportRequest, ReproduceRequest, TablesRequest
-from .terminal import err, new_table, out, say
+from .terminal import advised, err, new_table, out, say, units_progress
 
 SOME_FAILED = 1
 SCALE = "small"
