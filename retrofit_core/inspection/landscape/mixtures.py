@@ -16,7 +16,7 @@ from ...networks.norm_statistics import has_statistics
 from ...system import device as devices
 from ...system.monitor import Monitor
 from ..settings import Norms
-from .weights import flat, parameters, statistics, views
+from .plane import flat, parameters, statistics, views
 
 #: Most bytes of a layer's outputs per pass: what CPU caches hold, and what keeps a GPU busy.
 PASS_BYTES = {"cpu": 8 * 2**20, "cuda": 256 * 2**20}
