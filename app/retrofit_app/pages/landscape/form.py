@@ -101,5 +101,5 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         works.start_or_show(LANDSCAPES, entry, config, busy, "This landscape is already measured.", "primary")
-        st.caption(f"Or on the command line, in the run's folder.{taking.where(entry)}")
+        st.caption(f"Or on the command line, {runs.where(entry)}.{taking.where(entry)}")
     st.code(taking.command_of(entry, config.to_json()), language="bash", wrap_lines=True)
