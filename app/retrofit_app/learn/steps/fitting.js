@@ -120,8 +120,9 @@
             ["worse", `${drop > 0.01 ? "Right: errors pile up, since no layer sees them" : "No"}. ${fact}`, drop > 0.01]];
         },
       });
-      page.say((state) => state.groups === "random"
-        ? "After two levels the parents' last layer can hardly read the fused neurons. But the fused neurons still hold what the parents know: a last layer that is fitted to them finds it again."
+      page.say((state) => fused("fused").accuracy < 0.9
+        ? "So strong a ridge forbids the weights that the targets need: each level misses them, and none can repair that."
+        : state.groups === "random" ? "After two levels the parents' last layer can hardly read the fused neurons. But the fused neurons still hold what the parents know: a last layer that is fitted to them finds it again."
         : "With good groups there is little to repair, and both ways end alike. The fit matters where grouping has gone wrong.");
       page.traps(["squared error", "The fit counts all targets alike: importance has already shaped T. Weighting the errors again would count it twice."],
         ["on the way", "After each level, the parents continue with their own later layers, fed with the fused neurons of their groups; their answers are averaged, as in an ensemble."],

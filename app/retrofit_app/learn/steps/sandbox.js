@@ -46,7 +46,7 @@
       const networks = (state) => World.parents(state.regime, state.parents, state.width);
       const obstacle = (method) => (state) => Engine.whyNot(method, networks(state).map((network) => network.biases[0].length), state.fused);
       page.choice({ key: "view", label: "", options: [["play", "Sandbox"], ["sheet", "Which method when"]] });
-      page.say((state) => state.view === "play" ? "In short: run all networks on the samples, group their neurons, average each group, fit the fused layer; then the next level. Toy networks fuse easily, even if all saw the same data; for large ones see “Which method when”." : "", "small");
+      page.say((state) => state.view === "play" ? "In short: run all networks on the samples, group their neurons, average each group, fit the fused layer; then the next level. Two toy networks fuse easily, even if both saw the same data; for large ones see “Which method when”." : "", "small");
       const into = page.figure.appendChild(el("div", { class: "controls" }));
       page.choice({ key: "regime", label: "The networks saw", options: REGIMES, into });
       page.choice({ key: "parents", label: "How many", options: [[2, "2"], [3, "3"], [4, "4"]], into });
