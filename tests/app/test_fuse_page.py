@@ -201,7 +201,7 @@ def test_the_form_says_only_what_its_picks_do():
     assert "Nothing is trained" not in words(page) and "Training and Auto take **" in words(page)
 
     def fit(count: int) -> str:
-        return planned_words([SimpleNamespace(mismatch="", parents=[SimpleNamespace(width=3)])] * count, False)
+        return planned_words([SimpleNamespace(parents=[SimpleNamespace(width=3)])] * count)
 
     assert [fit(1), fit(2)] == ["The only level fits together.", "Both levels fit together."]
     assert "under *Architecture*" in form_words("x.safetensors does not say its architecture: name it with --arch NAME")

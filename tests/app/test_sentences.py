@@ -20,6 +20,7 @@ from retrofit_app.pages.compare import ranking
 from retrofit_app.pages.compare.table import findings
 from retrofit_app.pages.fuse import configs, equal_budget, presets
 from retrofit_app.pages.fuse.parameters import Picks
+from retrofit_app.pages.levels import exciting
 from retrofit_app.runs import headline as first_page
 from retrofit_app.runs import methods, paper
 from retrofit_app.runs.compared import FUSED, PARENT, Group, Row
@@ -136,9 +137,10 @@ def of_budget(fused: float, other: float) -> str:
     return equal_budget.finding(rows)
 
 
-def of_fused(fused: float, average: float, *alone: float) -> str:
+def of_fused(fused: float, average: float, *alone: float, seconds: float = 2.0) -> str:
     """The first page's finding."""
     entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
+    entry.status["seconds"] = seconds
     networks = {f"parent {index}": facts(value) for index, value in enumerate(alone)}
     networks |= {"fused": facts(fused), "average": facts(average), "ensemble": facts(95.0)}
     entry.metrics["networks"] = {name: {**each, "per_class": [each["accuracy"]]} for name, each in networks.items()}
@@ -152,7 +154,16 @@ def of_tile(name: str, **settings: object) -> str:
     return next(tile.note for row in first_page.rows(entry, None) for tile in row if tile.name == name)
 
 
+def of_target(*weights: float) -> str:
+    members = len(weights)
+    names = [f"A{index}" for index in range(members)]
+    return exciting.target_words(Made(labels=np.zeros(members), weights=np.array(weights), names=names), 0)
+
+
 SAID = [
+    (of_target(*[1.0] * 8), "12 % A5 + 25 % from 2 others", "A6"),  # more than are named, each as much as those
+    (of_target(3.0, 1.0, 0.001), "75 % A0 + 25 % A1 + 0 % from 1 other", "others"),
+    (of_target(3.0, 1.0), "75 % A0 + 25 % A1", "other"),
     (of_tile("Ensemble"), "runs both networks", "twice"),  # of any widths
     (of_tile("Fused", target="parent-1.safetensors"), "the chosen size", "another"),  # which may be A's
     (of_paths(0.004), "no barrier", "highest"),
@@ -209,6 +220,7 @@ SAID = [
     (of_fused(90, 20, 60, 55), "clearly better than A alone", "the plain average"),
     (of_fused(90, 58, 60, 55), "the plain average, which beats B", "which beats A"),
     (of_fused(90, 55.1, 60, 55), "clearly better than A alone", "which beats"),  # by one image
+    (of_fused(90, 20, 60, 55, seconds=0.027), "in 0.027 s", "0.0 s"),
     (of_fused(50, 20, 60, 55), "clearly worse than A alone", "better than A"),
     (diagnosis(levels((0.2, 0), (0.1, 0)), course([90, 70, 90], IMAGES)), "Level 1 (layer0) loses 20.0", "chance"),
     (diagnosis(levels((0.14, 0), (0.19, 0)), course([90, 70, 90], IMAGES)), "is 14.0 % of its neurons' energy; level 2", "small"),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .booktable import Column, Line, Table
-from .words import first_up, letter, lettered
+from .words import first_up, letter
 
 KINDS = {"Conv2d": "convolution", "Linear": "linear", "not affine": "block"}
 
@@ -21,35 +21,28 @@ def planned_table(levels: Sequence[Any]) -> Table:
         Column("layer", "What is fitted there; places are the pixels or tokens where its neurons respond", False),
         *(Column(name.removeprefix("network "), f"Neurons (or channels) of {name}") for name in networks),
         Column("fused", "Neurons of the fused network"),
-        Column("what becomes of them", "How the parents' neurons are combined, or why they cannot be", False),
+        Column("what becomes of them", "How the parents' neurons are combined", False),
     )
     return Table("Which level becomes which", columns, tuple(map(_line, levels)))
 
 
-def planned_words(levels: Sequence[Any], refused: bool) -> str:
-    """One or two sentences on whether the levels fit together."""
-    count, wrong = len(levels), sum(bool(level.mismatch) for level in levels)
-    if wrong:
-        return f"{wrong} of {count} levels {'does' if wrong == 1 else 'do'} not fit together."
-    if refused:
-        return f"The {count} levels fit together; what is refused is something else."
+def planned_words(levels: Sequence[Any]) -> str:
+    """One or two sentences on how the levels fit together."""
+    count = len(levels)
     uneven = sum(len({part.width for part in level.parents}) > 1 for level in levels)
     every = {1: "The only level fits", 2: "Both levels fit"}.get(count, f"All {count} levels fit")
     return f"{every} together." + (f" At {uneven} of {count} the networks differ in width." if uneven else "")
 
 
 def _line(level: Any) -> Line:
-    first = level.fused or next(part for part in level.parents if part)
-    kinds: list[str] = first.kind.split(" + ")
+    fused = level.fused
+    kinds: list[str] = fused.kind.split(" + ")
     layer = " + ".join(KINDS.get(kind, kind) for kind in kinds)
-    places = f", {first.positions} places" if first.positions > 1 else ""
-    becomes = f"do not fit: {lettered(level.mismatch)}" if level.mismatch else level.becomes
-    widths = [_width(part, first.name) for part in (*level.parents, level.fused)]
-    return Line((first.name, first_up(layer + places), *widths, becomes))
+    places = f", {fused.positions} places" if fused.positions > 1 else ""
+    widths = [_width(part, fused.name) for part in (*level.parents, fused)]
+    return Line((fused.name, first_up(layer + places), *widths, level.becomes))
 
 
 def _width(part: Any, name: str) -> str:
     """Neurons of a network's level, with its name if that differs."""
-    if part is None:
-        return ""
     return str(part.width) if part.name == name else f"{part.name}: {part.width}"

@@ -17,7 +17,7 @@ def estimate(config: Any, training: Any, folder: Path) -> Any:
 
 
 def levels(config: Any, training: Any, folder: Path) -> tuple[Any, ...]:
-    """The matched levels (`PlannedLevel`s); none if the networks cannot be read or cut."""
+    """The matched levels (`PlannedLevel`s); none if the run is refused."""
     return _levels(_key(config, training, folder), config, training, folder)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from retrofit_app import figures
 from retrofit_app.figures import Tile, difference, escaped, letter, lettered, listing, number, percent
+from retrofit_app.figures.leaderboard import seconds_words
 from retrofit_core.runs.store import Work
 
 from . import followups, methods
@@ -126,7 +127,7 @@ def _made(entry: Entry) -> str:
     config, method, n = entry.config, escaped(entry.config["method"]), len(entry.config["models"])
     if methods.keeps_parents(entry):
         return f"**{method}** runs all networks side by side and fuses nothing"
-    seconds = f" in {number(entry.status['seconds'])}\N{NO-BREAK SPACE}s" if "seconds" in entry.status else ""
+    seconds = f" in {seconds_words(entry.status['seconds'])}\N{NO-BREAK SPACE}s" if "seconds" in entry.status else ""
     source = f" from {escaped(config['samples'])}" + (
         " of network A's training images" if of_first(entry) else " training images"
     )

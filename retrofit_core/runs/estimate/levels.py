@@ -1,23 +1,14 @@
 """Predict which levels of the parents become which fused level, before any training or fusion."""
 
-import re
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
-from torch import Tensor, nn
-
-from ...fusion.algorithm import Retrofit
 from ...fusion.grouping import Grouper
 from ...fusion.joint_spaces import Levels
 from ...methods import METHODS
-from ...networks.levels import Level, partition
+from ...networks.levels import Level
 from ...training.parents import TrainConfig
 from .. import RunConfig
-from ..inputs import Inputs, method_keywords
 from .planning import inputs_of, planned
 
 
@@ -31,38 +22,28 @@ class Part:
     """Neurons"""
     positions: int
     """Rows per sample: image positions, tokens, or 1"""
-    head: bool
-    """Whether its neurons are the classes"""
 
 
 @dataclass(frozen=True)
 class PlannedLevel:
     """Levels of the parents, and the fused level that they become."""
 
-    parents: tuple[Part | None, ...]
-    """None: that parent has no such level"""
-    fused: Part | None
-    becomes: str = ""
-    """What happens to the neurons, if nothing is refused"""
-    mismatch: str = ""
-    """Why these levels do not match, if they do not"""
+    parents: tuple[Part, ...]
+    fused: Part
+    becomes: str
+    """What happens to the neurons"""
 
 
 def planned_levels(config: RunConfig, training: TrainConfig | None, folder: Path) -> tuple[PlannedLevel, ...]:
-    """The levels of a run in order; () for methods without levels, or networks that cannot be cut.
-
-    If the method refuses the networks, each is cut separately, and the levels are listed side by side with mismatches.
+    """The levels of a run in order; () for methods without levels.
 
     Raises:
-        ValueError: the run's files are unreadable or do not belong together.
+        ValueError: the method refuses the networks, or the run's files are unreadable or do not belong together.
     """
     if not METHODS[config.method].takes.levels:
         return ()
     config, inputs, _ = inputs_of(config, training, folder)
-    try:
-        method = planned(config, inputs)
-    except ValueError:
-        return _apart(config, inputs)
+    method = planned(config, inputs)
     levels: Levels = method.plan.levels
     return tuple(
         PlannedLevel(
@@ -89,54 +70,5 @@ def _becomes(levels: Levels, grouping: object, index: int) -> str:
     return "; ".join(dict.fromkeys(words))
 
 
-def _apart(config: RunConfig, inputs: Inputs) -> tuple[PlannedLevel, ...]:
-    """The levels of networks that do not match."""
-    with suppress(ValueError):
-        algorithm: Any = METHODS[config.method].algorithm(**method_keywords(config))
-        models = [*inputs.models, inputs.target or inputs.models[0]]
-        *parents, fused = [_cut(model, inputs.fusion[0][:2], algorithm) for model in models]
-        return tuple(
-            PlannedLevel(
-                tuple(alike), ours, mismatch=_mismatch(alike, ours) or _ungrouped(alike, ours, algorithm.grouping)
-            )
-            for *alike, ours in zip_longest(*parents, fused)
-        )
-    return ()
-
-
-def _cut(model: nn.Module, example: Tensor, algorithm: Retrofit) -> list[Part]:
-    automatic = isinstance(algorithm.boundaries, str) and algorithm.boundaries == "auto"
-    boundaries = algorithm.fit.levels if automatic else algorithm.boundaries
-    return [_part(level) for level in partition(model, example, boundaries, leaves=algorithm.leaves)]
-
-
 def _part(level: Level) -> Part:
-    return Part(level.name, level.kind, level.width, level.positions, level.head)
-
-
-def _mismatch(parents: Sequence[Part | None], fused: Part | None) -> str:
-    """The first reason why levels do not match."""
-    networks = {f"parent {index}": part for index, part in enumerate(parents)} | {"the fused network": fused}
-    if missing := [name for name, part in networks.items() if part is None]:
-        return f"{' and '.join(missing)} ha{'s' if len(missing) == 1 else 've'} no such level"
-    there = [(name, part) for name, part in networks.items() if part]
-    (one, first), *others = there
-    for name, part in others:
-        if part.kind != first.kind:
-            return f"{one} has {first.kind}, {name} {part.kind}"
-        if part.positions != first.positions:
-            return f"{one} has {first.positions} places in each sample, {name} {part.positions}"
-        if first.head and part.width != first.width:
-            return f"{one} has {first.width} classes, {name} {part.width}"
-    return ""
-
-
-def _ungrouped(parents: Sequence[Part | None], fused: Part | None, grouping: object) -> str:
-    """Why a grouping refuses levels that match otherwise."""
-    if fused is None or fused.head or not isinstance(grouping, Grouper):
-        return ""
-    try:
-        grouping.check(tuple(part.width for part in parents if part), fused.width)
-    except ValueError as error:
-        return re.split(r"; |\. Use", str(error))[0]
-    return ""
+    return Part(level.name, level.kind, level.width, level.positions)

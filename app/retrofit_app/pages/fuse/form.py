@@ -234,8 +234,7 @@ def level_preview(planned: plan.Plan) -> None:
     """Draw parents and result side by side, level by level."""
     levels = estimates.levels(planned.config, planned.training, runs.home(planned.config.to_json()))
     if levels:
-        words = planned_words(levels, bool(planned.refusal))
-        st.markdown(f"**Which level becomes which?** {words}")
+        st.markdown(f"**Which level becomes which?** {planned_words(levels)}")
         st.html(planned_table(levels).html(widgets.palette()))
 
 

@@ -48,7 +48,10 @@ def one(stamp: Stamp, palette: Palette) -> None:
     else:
         widgets.why(AGREEING if chosen.disagreeing and not any(marked.values()) else EMPTY)
     taking.files(stamp, [name], place.scale, name)
-    pictures.pictures(shown, columns, place.scale, palette, marked if chosen.disagreeing else None)
+    drawn = {
+        name: [row for row in rows if row in of_column or not chosen.disagreeing] for name, of_column in marked.items()
+    }
+    pictures.pictures(shown, columns, place.scale, palette, drawn, chosen.disagreeing)
     if place.cell:
         recipe.dialog(shown, columns, place.cell, picker.choice().entries)
 
