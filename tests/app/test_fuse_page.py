@@ -189,7 +189,7 @@ def test_presets_can_be_started_and_show_who_gets_what(preset):
     page = open_form(preset=preset)
     assert not page.error, errors(page)
     assert not button(page, "start").disabled
-    strip = next(html.proto.body for html in page.get("html") if "retrofit-split" in html.proto.body)
+    strip = next(html.proto.body for html in page.get("html") if "class='retrofit-split" in html.proto.body)
     rows = strip.count("<th scope='row'")
     assert rows == {"four": 4, "compress": 1}.get(preset, 2)
     estimated = any("as a first guess" in element.value and "of memory" in element.value for element in page.markdown)
@@ -211,7 +211,7 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
     page = open_form(preset="sharded")
 
     def strip() -> str:
-        return next(html.proto.body for html in page.get("html") if "retrofit-split" in html.proto.body)
+        return next(html.proto.body for html in page.get("html") if "class='retrofit-split" in html.proto.body)
 
     before = strip()
     page.number_input(key="fuse-split_seed").set_value(3).run()
