@@ -1072,7 +1072,7 @@ MUTATIONS = [
     ),
     Mutation(
         "training: the schedule is one step late",
-        "retrofit_core/training/schedules.py",
+        "retrofit_core/training/optimizers.py",
         "(step + 1) / (steps + 1)",
         "step / (steps + 1)",
         "tests/test_training.py::test_the_cosine_schedule_is_torchs",
@@ -1289,14 +1289,14 @@ MUTATIONS = [
     ),
     Mutation(
         "runs: a second writer takes the record, too",
-        "retrofit_core/runs/recorder.py",
+        "retrofit_core/runs/record.py",
         'with locked(folder, f"the record {folder}"):',
         'with locked(folder, f"the record {folder}", name=str(time.time_ns())):',
         "tests/test_runs.py::test_a_second_writer_of_a_record_is_refused",
     ),
     Mutation(
         "runs: weights of a finished level are kept as the next one's",
-        "retrofit_core/runs/recorder.py",
+        "retrofit_core/runs/record.py",
         'self._weights.update({f"{index}/{name}"',
         'self._weights.update({f"{index + 1}/{name}"',
         "tests/test_runs.py::test_a_stopped_run_resumes_at_its_level_with_the_same_numbers",

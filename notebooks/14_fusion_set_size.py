@@ -64,26 +64,36 @@ across([few, augmented, many], CLOSED, LIGHT, "fusion samples")
 # %% [markdown]
 # ## At full width
 #
-# The given pair of VGG11s with the paper's numbers of samples, all 10,000 test images, one fusion seed; the 400 samples of the
-# other tables beside them. What is not measured has no number.
+# Two pairs of VGG11s on non-IID parts with the paper's numbers of samples, all 10,000 test images, one fusion seed; the 400
+# samples of the other tables beside them. One pair was trained as in the paper, for 200 epochs, the given one for 14. What is
+# not measured has no number.
 
 # %%
 noniid = table("vgg11-noniid", scale=SCALE, columns=("2-way",), **asked).column("2-way")
-at_full_width = {
+by_size = {
     "400": noniid,
     "1,000": pair.column("1k samples"),
     "1,000, augmented": pair.column("1k samples, augmented"),
     "5,000": pair.column("5k samples"),
 }
-at_full_width = {  # of the given pair
-    words: next((each for each in column.scales if each.setting.given), column)
-    for words, column in at_full_width.items()
-}
-print(at_full_width["400"].badge)
 ROWS = ("KF-Linear, uniform", "KF-Linear, conductance", "KF-Gradient, uniform")
-first_seed = pd.DataFrame(
-    {words: [next(iter(column.line(row).values), "-") for row in ROWS] for words, column in at_full_width.items()}, ROWS
-)
+
+
+def at_full_width(given):
+    """Accuracy (%) of the first fusion of the given pair, or of the one that was trained, for each number of samples."""
+    columns = {
+        words: next((each for each in column.scales if bool(each.setting.given) == given), column)
+        for words, column in by_size.items()
+    }
+    return pd.DataFrame(
+        {words: [next(iter(column.line(row).values), "-") for row in ROWS] for words, column in columns.items()}, ROWS
+    )
+
+
+trained, first_seed = at_full_width(given=False), at_full_width(given=True)
+print("trained as in the paper")
+display(trained)
+print("the given pair")
 display(first_seed)
 
 # %% [markdown]
@@ -136,6 +146,11 @@ augmented.recipe("KF-Gradient, conductance")
 #
 # **Why, probably:** a neuron of the last convolutions has 4,609 weights at full width, and 400 images have 1,600 positions
 # there to fit them; at a quarter of the width it has 1,153.
+#
+# **Trained as in the paper** the closed form hardly needs them at full width either: with uniform scores 79.1 from 400 samples,
+# 79.4 from 1,000, 79.7 from 5,000, with conductance 77.2, 77.4 and 77.4. Copies bring nothing (78.9 and 77.5). Most neurons
+# of these networks are silent (notebook 51), so there is less to fit. The paper's three to five points are lost by the gradient
+# fit, which was not measured here.
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project
@@ -150,3 +165,5 @@ if SCALE is None:  # what is said above is said of the records that come with th
         gains = at_400_and_1000["1,000"] - at_400_and_1000["400"]
         assert 0 < gains["KF-Linear, conductance"] < 1
         assert abs(gains["KF-Gradient, uniform"]) < 0.5
+    of_linear = trained.loc[["KF-Linear, uniform", "KF-Linear, conductance"]].astype(float)
+    assert of_linear.max(1).sub(of_linear.min(1)).max() < 1

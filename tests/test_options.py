@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrofit_core import fuse, train
-from retrofit_core.cli.method_options import _settings_in
+from retrofit_core.cli.application import _settings_in
 from retrofit_core.data import load
 from retrofit_core.fusion.fit import FITS
 from retrofit_core.fusion.grouping import GROUPINGS

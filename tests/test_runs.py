@@ -198,7 +198,7 @@ def test_a_writer_killed_in_a_level_loses_that_level_only(config, tmp_path, mome
     whole, _ = runs.execute(config)
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr(os, "replace", killed)
-        patched.setattr("retrofit_core.runs.recorder.Recorder.stop", lambda *_: None)  # a killed process says nothing
+        patched.setattr("retrofit_core.runs.record.Recorder.stop", lambda *_: None)  # a killed process says nothing
         runs.execute(config, tmp_path / "run")
     assert runs.read_run(tmp_path / "run").state == "interrupted"
     started = []
@@ -417,7 +417,7 @@ def test_missing_parents_are_trained_and_the_status_tells_of_it(wanted, tmp_path
     training, config = wanted
     statuses = []
     watch = Monitor(lambda event: statuses.append(json.loads((tmp_path / "run" / "status.json").read_text())))
-    with patch("retrofit_core.runs.recorder.INTERVAL", 0):
+    with patch("retrofit_core.runs.record.INTERVAL", 0):
         runs.execute(config, "run", watch)
     training_statuses = [status for status in statuses if status.get("stage") == "training" and "epoch" in status]
     assert {(status["parent"], status["parents"], status["epochs"]) for status in training_statuses} == {

@@ -14,7 +14,7 @@ from retrofit_core.system import device as devices
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import OPTIMIZERS, RECIPES, finetune, loop, recipe, train
 from retrofit_core.training.batches import PixelSource, cutmix, epoch_of, steps_in
-from retrofit_core.training.schedules import rates
+from retrofit_core.training.optimizers import rates
 from tests.marks import each_case, spread
 
 CNN = {"architecture": "cnn", "widths": [4, 6, 6]}

@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from . import training  # noqa: F401  # isort: skip
 from . import fusing  # noqa: F401  # isort: skip
 from . import comparing  # noqa: F401  # isort: skip
-from . import sweeping  # noqa: F401  # isort: skip
 from . import landscape  # noqa: F401  # isort: skip
 from . import experiments  # noqa: F401  # isort: skip
 from . import commands  # noqa: F401  # isort: skip
-from . import exporting  # noqa: F401  # isort: skip
-from . import learn  # noqa: F401  # isort: skip
+from . import pages  # noqa: F401  # isort: skip
 from .application import app
 
 __all__ = ["main"]

@@ -19,8 +19,7 @@ from ..system.settings import Range, setting
 from .application import command
 from .checks import check_checkpoints
 from .fields import READING, Json, Logits, argument, config_of, options_of
-from .progress import progress
-from .terminal import networks_table, new_table, out, print_json, say, say_next, say_normalisation
+from .terminal import networks_table, new_table, out, print_json, progress, say, say_next, say_normalisation
 
 if TYPE_CHECKING:
     from ..networks.levels import Level

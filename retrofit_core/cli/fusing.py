@@ -13,18 +13,18 @@ from ..catalogue import CATALOGUE
 from ..runs.config import RunConfig
 from ..system.registry import known_name
 from ..system.settings import setting
-from .application import command
+from .application import OfMethods, command
 from .checks import check_alone, check_checkpoints, check_output, check_replaced, read_by
 from .fields import Json, Logits, Overwrite, argument, config_of, options_of
-from .method_options import OfMethods
-from .progress import advised, progress
 from .terminal import (
+    advised,
     arch_words,
     networks_table,
     new_table,
     out,
     pixel_words,
     print_json,
+    progress,
     say_next,
     say_normalisation,
     shell,

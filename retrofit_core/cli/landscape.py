@@ -15,8 +15,7 @@ from ..system.settings import setting
 from .application import command
 from .checks import check_alone, check_checkpoints, check_folder, check_replaced
 from .fields import READING, Json, Logits, Overwrite, argument, config_of, options_of, value_of
-from .progress import progress
-from .terminal import new_table, out, print_json, say
+from .terminal import new_table, out, print_json, progress, say
 
 if TYPE_CHECKING:
     from torch import nn

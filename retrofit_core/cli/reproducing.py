@@ -10,11 +10,10 @@ import typer
 from ..experiments.bundles import Bundle, GivenParents, merged, results_in
 from ..experiments.cells import Cell, Table
 from ..experiments.folders import update_folder
-from ..experiments.parallel import run_in_parallel
 from ..experiments.report import report
 from ..experiments.report_formats import FORMATS
 from ..experiments.results import Result, all_results
-from ..experiments.runner import plan, run
+from ..experiments.runner import plan, run, run_in_parallel
 from ..experiments.scales import EVERY_SCALE, SCALES, Scale, data_set, scale_of
 from ..experiments.setting import settings
 from ..experiments.tables import TABLES
@@ -24,9 +23,8 @@ from ..system.device import pick
 from ..system.files import write
 from ..system.registry import find, known_name
 from .checks import check_folder, check_replaced
-from .progress import advised, units_progress
 from .requests import ReportRequest, ReproduceRequest, TablesRequest
-from .terminal import err, new_table, out, say
+from .terminal import advised, err, new_table, out, say, units_progress
 
 SOME_FAILED = 1
 SCALE = "small"

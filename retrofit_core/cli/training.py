@@ -13,8 +13,7 @@ from ..training.config import TrainConfig
 from .application import command
 from .checks import check_alone, check_checkpoints, check_folder, check_output, check_replaced, read_by
 from .fields import READING, Json, Logits, Overwrite, Resume, argument, config_of, options_of, value_of, with_logits
-from .progress import advised, progress
-from .terminal import arch_words, networks_table, new_table, out, pixel_words, print_json, say_next
+from .terminal import advised, arch_words, networks_table, new_table, out, pixel_words, print_json, progress, say_next
 
 if TYPE_CHECKING:
     from ..runs.finetunings import FinetuneConfig

@@ -13,9 +13,8 @@ from ..system.files import digest_of
 from . import cifar, digits, folders, medmnist, mnist, parquet, tiny_imagenet
 from .datasets import DATASETS, DataSet, plain, recognise
 from .images import Constants, Images, check_images, normalisation
-from .once import read_once
 from .sizes import Fit, fit_to
-from .splitfiles import SplitFiles
+from .splitfiles import SplitFiles, read_once
 from .splitnames import NAMES, split_of
 
 __all__ = ["DATASETS", "DataSet", "Images", "check_images", "data_folders", "digest", "has_split", "load"]

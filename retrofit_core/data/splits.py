@@ -13,10 +13,8 @@ from torch import Tensor
 from ..system.files import write
 from ..system.refusals import Refusal
 
-Seed = int | np.random.Generator | torch.Generator
 
-
-def full(labels: Tensor, n_parts: int, *, seed: Seed = 0) -> list[Tensor]:
+def full(labels: Tensor, n_parts: int, *, seed: int | np.random.Generator = 0) -> list[Tensor]:
     """Every part is all rows (parents differ only by training seed).
 
     Returns:
@@ -26,7 +24,7 @@ def full(labels: Tensor, n_parts: int, *, seed: Seed = 0) -> list[Tensor]:
     return [torch.arange(len(labels)) for _ in range(n_parts)]
 
 
-def dirichlet(labels: Tensor, n_parts: int, *, seed: Seed = 0, ratio: float = 0.2) -> list[Tensor]:
+def dirichlet(labels: Tensor, n_parts: int, *, seed: int | np.random.Generator = 0, ratio: float = 0.2) -> list[Tensor]:
     """Non-IID parts (Luenam et al. 2026, App. on data splits): each class is divided by its own Dirichlet draw.
 
     The concentrations linspace(1, 1/ratio, n_parts) are shuffled for each class, as are its rows; counts are
@@ -43,7 +41,7 @@ def dirichlet(labels: Tensor, n_parts: int, *, seed: Seed = 0, ratio: float = 0.
     _check(labels, n_parts)
     if not 0 < ratio <= 1:
         raise ValueError(f"ratio is the smallest concentration over the largest, in (0, 1]. Found {ratio}.")
-    draw = _generator(seed)
+    draw = np.random.default_rng(seed)
     alphas = np.linspace(1, 1 / ratio, n_parts)
     parts: list[list[np.ndarray]] = [[] for _ in range(n_parts)]
     for label in labels.unique():
@@ -62,7 +60,7 @@ def dirichlet(labels: Tensor, n_parts: int, *, seed: Seed = 0, ratio: float = 0.
 
 
 def sharded(
-    labels: Tensor, n_parts: int, *, seed: Seed = 0, shards: Sequence[Sequence[int]] | None = None
+    labels: Tensor, n_parts: int, *, seed: int | np.random.Generator = 0, shards: Sequence[Sequence[int]] | None = None
 ) -> list[Tensor]:
     """Parts without common classes: deal out the classes at random in equal shares, or as in `shards`.
 
@@ -86,7 +84,7 @@ def sharded(
             f"shards are the classes of each of {n_parts} parts, each of the classes {classes.tolist()} once. "
             f"Found {[list(shard) for shard in shards]}."
         )
-    dealt = np.array_split(_generator(seed).permutation(classes), n_parts) if shards is None else shards
+    dealt = np.array_split(np.random.default_rng(seed).permutation(classes), n_parts) if shards is None else shards
     return [torch.from_numpy(np.flatnonzero(np.isin(labels.numpy(), shard))) for shard in dealt]
 
 
@@ -150,12 +148,6 @@ def write_splits(
     if model_files:
         entries = [{"model": Path(file).name, **entry} for file, entry in zip(model_files, entries, strict=True)]
     write(path, json.dumps({"training_set": training_set, "split": split, "parts": entries}))
-
-
-def _generator(seed: Seed) -> np.random.Generator:
-    if isinstance(seed, torch.Generator):
-        seed = int(torch.randint(2**62, (), generator=seed, device=seed.device))
-    return np.random.default_rng(seed)
 
 
 def _check(labels: Tensor, n_parts: int) -> None:

@@ -165,7 +165,7 @@ def merged(bundles: Iterable[Bundle]) -> Bundle:
 def _packed(result: Result, shared: dict[str, int]) -> dict[str, Any]:
     """A result's fields other than defaults, with numbers in place of shared facts."""
     facts = rounded(dataclasses.asdict(result), DIGITS)
-    facts["unit"] = _exchanged(facts["unit"], lambda settings: _number(settings, shared))
+    facts["unit"] = _exchanged(facts["unit"], lambda fact: _number(fact, shared))
     facts["machine"] = _number(facts["machine"], shared)
     words = shlex.split(facts["command"])
     facts["command"] = shlex.join(Path(word).name if Path(word).is_absolute() else word for word in words)
@@ -174,18 +174,19 @@ def _packed(result: Result, shared: dict[str, int]) -> dict[str, Any]:
 
 
 def _unpacked(entry: Mapping[str, Any], shared: list[Any]) -> Result:
-    unit = _exchanged(entry["unit"], lambda number: shared[number])
+    # Bundles of version 0.2.0 list the digests of given parents in every unit.
+    unit = _exchanged(entry["unit"], lambda fact: shared[fact] if isinstance(fact, int) else fact)
     inputs = {role: shared[number] for role, number in entry.get("inputs", {}).items()}
     return Result(**{**entry, "unit": unit, "inputs": inputs, "machine": shared[entry["machine"]]})
 
 
 def _exchanged(unit: dict[str, Any], exchange: Any) -> dict[str, Any]:
-    """A unit with its training settings exchanged, including those of the networks that it starts from."""
+    """A unit with its parents' training settings or digests exchanged, including those of the networks it starts from."""
     if "ensemble" in unit:
         return {**unit, "ensemble": [_exchanged(member, exchange) for member in unit["ensemble"]]}
     if "start" in unit:
         return {**unit, "start": _exchanged(unit["start"], exchange)}
-    return {**unit, "training": exchange(unit["training"])} if "training" in unit else unit
+    return unit | {name: exchange(unit[name]) for name in ("training", "given") if name in unit}
 
 
 def _number(value: Any, shared: dict[str, int]) -> int:

@@ -21,6 +21,7 @@ from ..networks.levels.level import rows
 from ..runs import RunConfig, read_inputs
 from ..system.monitor import Monitor
 from .results import rounded
+from .tables import NEARLY
 
 SCORES = ("uniform", "conductance", "deeplift")
 BINS = 40  # of a histogram of scores
@@ -68,8 +69,7 @@ def clustering(
         singletons[name] = int((torch.bincount(groups[0]) == 1).sum())
         scored[name] = (weights / weights.mean()).tolist()
         relative = (scores[0].values[convolution] * parents[0][convolution].width).cpu().numpy()
-        counts, edges = np.histogram(relative, BINS)
-        histograms[name] = {"counts": counts.tolist(), "edges": edges.tolist()}
+        histograms[name] = histogram(relative)
     points, explained = principal_components(gram, 2)
     plane = {
         "level": parents[0][level].name,
@@ -85,3 +85,10 @@ def clustering(
         "histograms": histograms,
         "plane": rounded(plane, 3),  # enough for a figure
     }
+
+
+def histogram(relative: np.ndarray) -> dict[str, list[float]]:
+    """Counts of scores in bins of equal width, with their edges; NEARLY is one more edge, so that the share below it is exact."""
+    edges = np.union1d(np.histogram_bin_edges(relative, BINS), float(NEARLY))
+    counts, _ = np.histogram(relative, edges)
+    return {"counts": counts.tolist(), "edges": edges.tolist()}

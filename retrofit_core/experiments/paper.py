@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ..system.registry import known_name
 
@@ -55,18 +56,12 @@ def paper_values(table: str | None = None) -> tuple[Value, ...]:
         ValueError: no table or figure has this name.
     """
     if table is None:
-        return tuple(
-            Value(
-                line["table"],
-                line["label"],
-                line["column"],
-                line["row"],
-                float(line["mean"]),
-                float(line["deviation"]) if line["deviation"] else None,
-                int(line["seeds"]) if line["seeds"] else None,
-            )
+        kinds = {"mean": float, "deviation": float, "seeds": int}  # of columns other than words
+        cells: list[dict[str, Any]] = [
+            {name: kinds.get(name, str)(text) if text else None for name, text in line.items()}
             for line in _lines("paper.csv")
-        )
+        ]
+        return tuple(Value(**cell) for cell in cells)
     values = paper_values()
     name = known_name(dict.fromkeys([*(value.table for value in values), *FIGURES, *OURS]), table, "table of the paper")
     return tuple(value for value in values if value.table == name)

@@ -194,20 +194,24 @@ class Clustering(Unit):
         return "retrofit reproduce neuron-importance"
 
 
+class FollowUp(Unit):
+    """Work on the networks of other units, with the parents and test images of the first."""
+
+    @property
+    def source(self) -> ParentSource:  # type: ignore[override]
+        return self.needs()[0].source
+
+    @property
+    def test_images(self) -> int | None:  # type: ignore[override]
+        return self.needs()[0].test_images
+
+
 @dataclass(frozen=True)
-class LossLandscape(Unit):
+class LossLandscape(FollowUp):
     """The loss on the plane through the first two parents and a fused network, see `landscape`."""
 
     fusion: Fusion
     landscape: Landscape
-
-    @property
-    def source(self) -> ParentSource:  # type: ignore[override]
-        return self.fusion.source
-
-    @property
-    def test_images(self) -> int | None:  # type: ignore[override]
-        return self.fusion.test_images
 
     def to_json(self) -> dict[str, Any]:
         return {"landscape": self.landscape.to_json(), **self.fusion.to_json()}
@@ -222,21 +226,13 @@ class LossLandscape(Unit):
 
 
 @dataclass(frozen=True)
-class FineTuning(Unit):
+class FineTuning(FollowUp):
     """A fine-tuning of a network on the data of all parents."""
 
     start: Unit
     epochs: int
     learning_rate: float = 3e-4
     seed: int = 0
-
-    @property
-    def source(self) -> ParentSource:  # type: ignore[override]
-        return self.start.source
-
-    @property
-    def test_images(self) -> int | None:  # type: ignore[override]
-        return self.start.test_images
 
     def to_json(self) -> dict[str, Any]:
         settings = {"epochs": self.epochs, "learning_rate": self.learning_rate, "seed": self.seed}
@@ -254,18 +250,10 @@ class FineTuning(Unit):
 
 
 @dataclass(frozen=True)
-class TunedEnsemble(Unit):
+class TunedEnsemble(FollowUp):
     """The ensemble of all fine-tuned parents."""
 
     members: tuple[FineTuning, ...]
-
-    @property
-    def source(self) -> ParentSource:  # type: ignore[override]
-        return self.members[0].source
-
-    @property
-    def test_images(self) -> int | None:  # type: ignore[override]
-        return self.members[0].test_images
 
     def to_json(self) -> dict[str, Any]:
         return {"ensemble": [member.to_json() for member in self.members]}

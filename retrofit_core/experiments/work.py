@@ -19,7 +19,6 @@ from .. import runs
 from ..data import Images, load
 from ..data.sampling import balanced
 from ..data.splits import read_splits
-from ..fusion.results import FusionResult
 from ..inspection.landscape import networks_of
 from ..methods import METHODS
 from ..networks.architectures import parse
@@ -260,12 +259,7 @@ def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.
             same = not runs.difference(runs.read_identity(record), runs.identity(config))
         if not same:  # of other parents, data or versions
             shutil.rmtree(record, ignore_errors=True)
-    result = None
-    with suppress(ValueError):  # no readable record of the same run
-        folder = runs.record_folder(root, config)
-        if (folder / "config.json").exists() and runs.read_run(folder).state == "done":
-            result = FusionResult.load(folder)
-    result = result or runs.execute(config, record, monitor)[0]
+    result, _ = runs.execute(config, record, monitor)
     attempts = runs.read_status(record).get("spent", {}).get("attempts", 1) if record else 1
     if (spec := getattr(result.model, "spec", None)) and spec["architecture"] not in COMPOSITES:
         images = load(config.data, "train")

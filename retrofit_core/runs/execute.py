@@ -20,11 +20,10 @@ from ..system.monitor import LISTED, Cancelled, Monitor
 from ..system.runtime import Runtime
 from ..training.evaluation import evaluate, evaluate_parents, measured, scores
 from .config import RunConfig
-from .finished import check_unchanged, recorded_config
+from .finished import unchanged
 from .identities import file_digest
 from .inputs import Inputs, check_choices, read_images, read_inputs, train_missing
-from .record import create, read_run, seal_analysis
-from .recorder import recording
+from .record import create, read_run, recording, seal_analysis
 from .store import noted
 
 
@@ -142,15 +141,11 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
         ValueError: the run is not finished, or one of its files is missing or has changed.
         Cancelled: on request; the record stays as it was.
     """
-    run = read_run(folder)
-    if run.state != "done":
-        raise ValueError(
-            f"{folder}: the run is {run.state}, and only finished runs can be analysed. Finish it first: "
-            f"retrofit fuse --resume {folder}"
-        )
-    with noted(run.folder, monitor or Monitor()) as watcher:
-        check_unchanged(run, Path(), "cannot be analysed")
-        config = dataclasses.replace(recorded_config(run), analyse=True)
+    if read_run(folder).state != "done":  # without its lock, which a run that is going on holds
+        unchanged(folder, ".", "cannot be analysed")
+    with noted(Path(folder), monitor or Monitor()) as watcher:
+        run, config = unchanged(folder, ".", "cannot be analysed")
+        config = dataclasses.replace(config, analyse=True)
         inputs = read_inputs(config)
         analysis = _analyse(config, inputs, FusionResult.load(folder), test_images(config, required=False), watcher)
         seal_analysis(run.folder, run.status, analysis)

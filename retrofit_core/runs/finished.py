@@ -46,35 +46,30 @@ def read_finished(folder: str | Path, base: str | Path = ".", what: str = "lands
         NotAllowed: the run's networks are user code that this process's user did not name.
         ValueError: the run is not finished, or one of its files is missing or has changed.
     """
-    run = read_run(folder)
-    if run.state != "done":
-        raise ValueError(f"{folder}: the run is {run.state}, so there is no fused network. Finish it first.")
-    check_unchanged(run, Path(base), f"has no {what}")
-    config = recorded_config(run).located(base)
+    run, config = unchanged(folder, base, f"has no {what}")
+    config = config.located(base)
     parents = read_parents(config, read_images(config, "train"))
     return Finished(Path(folder), config, parents, FusionResult.load(folder).model)
 
 
-def recorded_config(run: Run) -> RunConfig:
-    """The config of a record, with user code as this process's user named it.
-
-    Raises:
-        NotAllowed: the user did not name it.
-    """
-    named = {name: user_code.recorded(getattr(run.config, name), run.folder) for name in ("arch", "target")}
-    return dataclasses.replace(run.config, **named)
-
-
-def check_unchanged(run: Run, base: Path, refusal: str) -> None:
-    """Refuse a record whose files have changed.
+def unchanged(folder: str | Path, base: str | Path, refusal: str) -> tuple[Run, RunConfig]:
+    """A finished run whose files are unchanged, and its config, with user code as this process's user named it.
 
     Args:
         base: folder that file names in its config are relative to.
         refusal: the consequence, for the message: "has no landscape".
     Raises:
-        ValueError: a file has changed.
+        NotAllowed: the run's networks are user code that the user did not name.
+        ValueError: the run is not finished, or a file is missing or has changed.
     """
+    run = read_run(folder)
+    if run.state != "done":
+        raise ValueError(
+            f"{run.folder.name} {refusal}: the run is {run.state}. Finish it first: retrofit fuse --resume {folder}"
+        )
     stored = read_identity(run.folder)
     current = dataclasses.replace(identity(run.config, base), method_version=stored.method_version)
     if why := difference(stored, current):
         raise ValueError(f"{run.folder.name} {refusal}: {why}. Restore the run's files, or run it again.")
+    named = {name: user_code.recorded(getattr(run.config, name), run.folder) for name in ("arch", "target")}
+    return run, dataclasses.replace(run.config, **named)

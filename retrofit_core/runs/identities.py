@@ -69,17 +69,12 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
     for split in _splits(config):
         inputs[f"{config.data} {split}"] = data_digest(here.data, split)
     architecture = architecture_of(here.models[0]) if config.models else None
-    return Identity(config, inputs, method_version(config.method, architecture))
+    return Identity(config, inputs, METHODS[config.method].version_for(architecture))
 
 
 def of_network(config: RunConfig) -> RunConfig:
     """The settings that determine the fused network alone, without evaluation and analysis."""
     return replace(config, evaluate=False, analyse=False)
-
-
-def method_version(name: str, architecture: str | None) -> int:
-    """The version of a method that last changed its numbers for such networks."""
-    return METHODS[name].version_for(architecture)
 
 
 def architecture_of(path: str | Path) -> str | None:

@@ -4,15 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .loop import train
-    from .optimizers import OPTIMIZERS
+    from .loop import finetune, train
+    from .optimizers import OPTIMIZERS, SCHEDULES
     from .recipes import PAPER_EPOCHS, RECIPES, recipe
-    from .schedules import SCHEDULES
-    from .tuning import finetune
 
 __all__ = ["OPTIMIZERS", "PAPER_EPOCHS", "RECIPES", "SCHEDULES", "finetune", "recipe", "train"]
 #: Imported on first access, so that the command line can read `config` without importing torch.
-_HOMES = ("loop", "optimizers", "recipes", "schedules", "tuning")
+_HOMES = ("loop", "optimizers", "recipes")
 
 
 def __getattr__(name: str) -> Any:

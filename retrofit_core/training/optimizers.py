@@ -1,10 +1,18 @@
-"""OPTIMIZERS: parameters, learning rate and weight decay -> optimiser."""
+"""OPTIMIZERS: parameters, learning rate and weight decay -> optimiser; SCHEDULES: step -> learning rate.
 
-from collections.abc import Iterable
+A rate depends on the step alone, so that training can resume anywhere.
+"""
+
+import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from ..system.registry import find
+
+FIRST_CYCLE, GROWTH = 10, 2  # T_0 and T_mult, from the authors' earlier code; the paper states neither
 
 
 def adamw(parameters: Iterable[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
@@ -40,3 +48,44 @@ def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
 
 
 OPTIMIZERS = {"adamw": adamw, "adam": adam, "sgd": sgd}
+
+
+def cosine(step: int, steps: int, per_epoch: int, peak: float, floor: float) -> float:
+    """Half a cosine from peak to floor, updated at every step; always above the floor.
+
+    Equals torch's CosineAnnealingLR with T_max = steps + 1, one step ahead (the peak belongs to the warm-up).
+    """
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * (step + 1) / (steps + 1)))
+
+
+def restarts(step: int, steps: int, per_epoch: int, peak: float, floor: float) -> float:
+    """Cosines of 10, 20, 40, ... epochs, each from the peak, updated at every epoch (Luenam et al. 2026, fine-tuning).
+
+    Equals torch's CosineAnnealingWarmRestarts with T_0 = 10 and T_mult = 2, stepped once per epoch.
+    """
+    epoch, cycle = step // per_epoch, FIRST_CYCLE
+    while epoch >= cycle:
+        epoch, cycle = epoch - cycle, cycle * GROWTH
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * epoch / cycle))
+
+
+SCHEDULES = {"cosine": cosine, "restarts": restarts}
+
+
+def rates(
+    schedule: str | Callable[..., float], per_epoch: int, epochs: int, *, warmup: float, peak: float, floor: float
+) -> Callable[[int], float]:
+    """The learning rate by step: a linear warm-up to the peak over `warmup` epochs, then the schedule.
+
+    The warm-up takes at most half of all epochs, so that short trials of long recipes still anneal.
+    """
+    falls = find(SCHEDULES, schedule, "schedule")
+    steps = per_epoch * epochs
+    rising = round(min(warmup, epochs / 2) * per_epoch)
+
+    def rate(step: int) -> float:
+        if step < rising:
+            return peak * (step + 1) / rising
+        return falls(step - rising, steps - rising, per_epoch, peak, floor)
+
+    return rate

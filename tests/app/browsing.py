@@ -107,6 +107,26 @@ def does_not_scroll_sideways(page: Any) -> bool:
     )
 
 
+def cut_or_touching(page: Any) -> list[str]:
+    """Choices that their fields cut, texts of a figure that touch, and texts that its edge cuts."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll('[data-testid=stMain] input')]
+            .filter(one => one.offsetHeight > 2 && one.scrollWidth > one.clientWidth + 1).map(one => one.value)
+        .concat([...document.querySelectorAll('.js-plotly-plot')].flatMap(plot => {
+            const frame = plot.getBoundingClientRect();
+            const boxes = [...plot.querySelectorAll('text:not(.gtitle)')]
+                .map(one => [one.textContent, one.getBoundingClientRect()])
+                .filter(([words, box]) => words.trim() && box.width > 0);
+            const cut = boxes.filter(([, box]) => box.left < frame.left - 2 || box.right > frame.right + 2);
+            const touching = boxes.flatMap(([words, one], index) => boxes.slice(index + 1).filter(([, other]) =>
+                Math.min(one.right, other.right) > Math.max(one.left, other.left)
+                && Math.min(one.bottom, other.bottom) > Math.max(one.top, other.top) + 2)
+                .map(([others]) => [`${words} and ${others}`]));
+            return [...cut, ...touching].map(([words]) => words);
+        }))"""
+    )
+
+
 def smallest_text(page: Any) -> float:
     """Pixels of the smallest lettering that is seen; a picture's foot, which only its file shows, is none."""
     return page.evaluate(

@@ -4,7 +4,7 @@ import pytest
 
 from retrofit_app.figures import DARK, LIGHT
 
-from .browsing import act_until, at_rest, does_not_scroll_sideways, words_of_figures
+from .browsing import act_until, at_rest, cut_or_touching, does_not_scroll_sideways, words_of_figures
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -45,7 +45,7 @@ def drawn(page, figures: int) -> None:
 def test_a_page_on_a_phone_does_not_scroll_sideways_and_its_figures_have_words(open_page, path, figures, scheme):
     page = open_page(path, width=390, scheme=scheme)
     drawn(page, figures)
-    assert does_not_scroll_sideways(page)
+    assert does_not_scroll_sideways(page) and cut_or_touching(page) == []
     words = words_of_figures(page)
     assert len(words) >= figures and all(any(map(str.isdigit, text)) for text in words)
     palette = {"light": LIGHT, "dark": DARK}[scheme]

@@ -67,6 +67,19 @@ def test_a_loss_within_chance_is_none():
     assert diagnosis(THREE, course(accuracy, 0)).startswith("The largest drop in accuracy is 2.0 points, at level 2")
 
 
+def test_a_smaller_loss_is_named_where_the_largest_may_be_chance():
+    """Many images change sides at level 1 and few, all to the worse, at level 2."""
+    right = np.arange(1000) < 500
+    after = right.copy()
+    after[:160], after[500:640] = False, True  # 160 lost, 140 gained
+    then = after.copy()
+    then[200:215] = False
+    results = [
+        {"accuracy": 100 * each.mean(), "samples": 1000, "knows": as_bits(each)} for each in (right, after, then)
+    ]
+    assert diagnosis(levels((0.2, 0.0), (0.1, 0.0)), results).startswith("Level 2 (layer1) loses 1.5 (")
+
+
 def test_equal_networks_have_no_interval():
     """The same images are right: chance cannot part them, though two other networks of this accuracy may differ by 3 points."""
     same = [course([93.0], 300)[0]] * 2

@@ -1,6 +1,7 @@
 """Follow one example: through all networks, level by level, from the address, or drawn by hand."""
 
 import shutil
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -54,6 +55,22 @@ def test_a_drawing_becomes_an_image_as_high_as_those_of_the_data_wherever_and_ho
     assert rows[0] == 4 and rows[-1] == 23  # as MNIST has them: 20 of 28
     assert following.drawn([[(5.0, 5.0)]], 8)  # a dot
     assert [answer.best for answer in following.answers(entry, pixels) if answer.name == "fused"] == [3]
+
+
+def test_a_wheel_turns_while_the_networks_run(runs_folder, monkeypatch):
+    turning, asked = [], []
+
+    @contextmanager
+    def wheel(*_, **__):
+        turning.append(True)
+        yield
+        turning.pop()
+
+    monkeypatch.setattr("streamlit.spinner", wheel)
+    answer = following.answers
+    monkeypatch.setattr(following, "answers", lambda *given: (asked.append(bool(turning)), answer(*given))[1])
+    page_at(run="kf-linear", example="3")
+    assert asked and all(asked)
 
 
 def test_words_say_who_is_right_and_at_which_level_that_turns():

@@ -385,7 +385,10 @@ def test_curve_and_residual(shipped):
 
 def test_neurons_that_hardly_respond_are_counted():
     picture = figures.activity_histogram(np.array([0.0, 1.0, 3.0]), np.array([0, 0, 1]), LIGHT)
-    assert "1 of 3 neurons hardly responds" in picture.caption and "1 of these not at all" in picture.caption
+    assert (
+        "Before the activation function 1 of 3 neurons hardly responds" in picture.caption
+        and "1 of these not at all" in picture.caption
+    )
 
 
 def test_numbers_at_marks_never_lie_on_each_other_or_on_marks():

@@ -9,8 +9,10 @@ import pytest
 
 from retrofit_app import bundle, figures, runs
 from retrofit_app.figures.waterfall import waterfall
+from retrofit_app.pages.fuse import ingredients as ask_page
 from retrofit_app.runs import ingredients
 from retrofit_app.runs.ingredients import finding, steps_of, table
+from retrofit_app.runs.times import about
 from retrofit_core.runs import store
 from retrofit_core.runs.comparison import configurations
 from retrofit_core.runs.store import COMPARISON
@@ -80,6 +82,15 @@ def test_what_is_compared_has_the_runs_own_options_where_they_apply():
     assert own == {"preset": "paper", "epochs": 3, "restarts": 2}
     assert control == {"preset": "paper", "epochs": 3, "grouping": "same_index"}
     assert configs[1].options == {"preset": "paper", "refit": False, "restarts": 2}
+
+
+@pytest.mark.parametrize(("name", "timed"), [("kf-gradient", 3), ("kf-linear", 6)])
+def test_fusions_without_a_fit_take_no_time_of_a_training(name, timed, monkeypatch):
+    said, entry = [], shipped_entry(name)
+    monkeypatch.setattr(ask_page.st, "markdown", said.append)
+    monkeypatch.setattr(ask_page.st, "button", lambda *_, **__: False)
+    ask_page.ask(entry, store.Work(COMPARISON, Path("nowhere")))
+    assert "6 more fusions" in said[0] and about(timed * entry.status["seconds"]) in said[0]
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ import torch
 
 from retrofit_app import bundle, runs
 from retrofit_app.pages.fuse import configs, parameters
+from retrofit_app.widgets import works
 from retrofit_core import load_model, save_model
 from retrofit_core.runs import RunConfig, create, execute, identity, read_run, store, worker
 from retrofit_core.runs.store import KINDS, NOTES, Work, notes_of, worker_of
@@ -226,6 +227,19 @@ def namesakes(runs_folder):
     for name, other in zip(bundle.PARENTS, reversed(bundle.PARENTS), strict=True):
         shutil.copy(runs.BUNDLED / other, runs_folder / name)
     return bundle.PARENTS
+
+
+def test_a_command_beside_the_runs_folder_makes_a_run_of_files_there(runs_folder, pair, monkeypatch):
+    """As the documents show: `retrofit fuse own/... --record runs/mine`."""
+    (runs_folder / "own").rename(runs_folder.parent / "own")
+    monkeypatch.chdir(runs_folder.parent)
+    create(runs_folder / "mine", pair)
+    entry = runs.read_entry(runs_folder / "mine")
+    assert entry.base == runs_folder.parent and len(runs.class_counts(entry)) == 2
+    assert works.record_of(entry) == f"{runs_folder.name}/mine" and "around" in runs.where(entry)
+    (runs_folder.parent / "own").rename(runs_folder / "own")
+    entry = runs.read_entry(runs_folder / "mine")
+    assert entry.base == runs_folder and works.record_of(entry) == "mine" and "around" not in runs.where(entry)
 
 
 def test_own_files_that_are_called_as_the_shipped_ones_are_fused(runs_folder, namesakes, monkeypatch, sleeper):

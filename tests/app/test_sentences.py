@@ -2,6 +2,8 @@
 
 import json
 import re
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace as Made
 
 import numpy as np
@@ -18,6 +20,7 @@ from retrofit_app.pages.compare import ranking
 from retrofit_app.pages.compare.table import findings
 from retrofit_app.pages.fuse import configs, equal_budget, presets
 from retrofit_app.pages.fuse.parameters import Picks
+from retrofit_app.pages.levels import exciting
 from retrofit_app.runs import headline as first_page
 from retrofit_app.runs import methods, paper
 from retrofit_app.runs.compared import FUSED, PARENT, Group, Row
@@ -67,19 +70,32 @@ def of_rows(*accuracies: float, parent: float = 50.0) -> str:
 
 
 def of_board(*accuracies: float, waiting: bool = False) -> str:
-    first = facts(max(accuracies))
-    ranks = sorted(accuracies, reverse=True)
     rows = [
-        ranking.BoardRow(
-            f"M{index}", "Average", facts(value), rank=ranks.index(value) + 1, behind=difference(facts(value), first)
-        )
-        for index, value in enumerate(ranks)
+        ranking.BoardRow(f"M{index}", "Average", facts(value)) for index, value in enumerate(sorted(accuracies)[::-1])
     ]
-    return ranking.finding([*rows, *[ranking.BoardRow("M9", "Average", {})] * waiting])
+    return of_ranks(rows, waiting)
 
 
-def of_parts(average: float, groups: float, fitted: float, drawn: float | None = None) -> str:
-    known = [Ingredient("average", False, facts(average)), Ingredient("own", False, facts(groups))]
+def of_ranks(rows: list[ranking.BoardRow], waiting: bool = False) -> str:
+    ranks = sorted((row.accuracy for row in rows), reverse=True)
+    first = max(rows, key=lambda row: row.accuracy).facts
+    placed = [
+        replace(row, rank=ranks.index(row.accuracy) + 1, behind=difference(row.facts, first))
+        for row in sorted(rows, key=lambda row: -row.accuracy)
+    ]
+    return ranking.finding([*placed, *[ranking.BoardRow("M9", "Average", {})] * waiting])
+
+
+def of_ensemble(ensemble: float, parent: float, fused: float) -> str:
+    """A leaderboard whose first row is the ensemble."""
+    made = zip(("Ensemble", None, "KF-Linear"), (ensemble, parent, fused), strict=True)
+    rows = [ranking.BoardRow(method or "network A", method, facts(value)) for method, value in made]
+    return of_ranks(rows)
+
+
+def of_parts(average: float, groups: float | None, fitted: float, drawn: float | None = None) -> str:
+    known = [Ingredient("average", False, facts(average))]
+    known += [Ingredient("own", False, facts(groups))] if groups else []
     known += [Ingredient("random", True, facts(drawn))] if drawn else []
     return of_ingredients(steps_of([*known, Ingredient("own", True, facts(fitted))], "KF-Linear"))
 
@@ -91,8 +107,8 @@ def of_classes(*per_class: list[float]) -> str:
     return classes.origins(parents, ["cat", "dog"])
 
 
-def kept(ours: list[float]) -> str:
-    parent = classes.Network("A", "parent", 0.0, [90.0, 80.0])
+def kept(ours: list[float], second: float = 80.0) -> str:
+    parent = classes.Network("A", "parent", 0.0, [90.0, second])
     return classes.forgotten(classes.Network("fused", "fused", 0.0, ours), [parent], ["cat", "dog"])
 
 
@@ -121,16 +137,35 @@ def of_budget(fused: float, other: float) -> str:
     return equal_budget.finding(rows)
 
 
-def of_fused(fused: float, average: float, *alone: float) -> str:
+def of_fused(fused: float, average: float, *alone: float, seconds: float = 2.0) -> str:
     """The first page's finding."""
     entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
+    entry.status["seconds"] = seconds
     networks = {f"parent {index}": facts(value) for index, value in enumerate(alone)}
     networks |= {"fused": facts(fused), "average": facts(average), "ensemble": facts(95.0)}
     entry.metrics["networks"] = {name: {**each, "per_class": [each["accuracy"]]} for name, each in networks.items()}
     return first_page.finding(entry)
 
 
+def of_tile(name: str, **settings: object) -> str:
+    """A tile's note on the first page."""
+    entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
+    entry.config.update(settings)
+    return next(tile.note for row in first_page.rows(entry, None) for tile in row if tile.name == name)
+
+
+def of_target(*weights: float) -> str:
+    members = len(weights)
+    names = [f"A{index}" for index in range(members)]
+    return exciting.target_words(Made(labels=np.zeros(members), weights=np.array(weights), names=names), 0)
+
+
 SAID = [
+    (of_target(*[1.0] * 8), "12 % A5 + 25 % from 2 others", "A6"),  # more than are named, each as much as those
+    (of_target(3.0, 1.0, 0.001), "75 % A0 + 25 % A1 + 0 % from 1 other", "others"),
+    (of_target(3.0, 1.0), "75 % A0 + 25 % A1", "other"),
+    (of_tile("Ensemble"), "runs both networks", "twice"),  # of any widths
+    (of_tile("Fused", target="parent-1.safetensors"), "the chosen size", "another"),  # which may be A's
     (of_paths(0.004), "no barrier", "highest"),
     (of_paths(2.0), "loss rises by 2.00", "lowest"),
     (of_paths(2.0, 0.5), "The lowest, 0.50", "no barrier"),
@@ -142,9 +177,9 @@ SAID = [
     (of_rises(0.1, 0.4), "least around A (0.10 on average), most around B (0.40)", "every network"),
     (of_rises(0.1, 0.1), "0.10 on average around every network", "least"),
     (of_rises(0.1), "around A", "most"),
-    (_accuracy_words([90.0, 85.5]), "nowhere lower than the 90.0 % and 85.5 %", "falls"),
-    (_accuracy_words([90.0, 95.0, 85.5]), "nowhere lower", "falls"),
-    (_accuracy_words([90.0, 60.0, 85.5]), "falls to 60.0 %", "nowhere"),
+    (_accuracy_words([90.0, 85.5]), "never falls below both, 90.0 % and 85.5 % at the ends", "falls to"),
+    (_accuracy_words([90.0, 86.0, 85.5]), "never falls below both", "falls to"),
+    (_accuracy_words([90.0, 60.0, 85.5]), "falls to 60.0 %", "never"),
     (of_rows(90, 70), "M0 is the best with 90.0 %, clearly ahead of M1", "tied"),
     (of_rows(90, 89.9), "M0 is the best with 90.0 %, but not clearly ahead of M1", "tied"),
     (of_rows(90, 90), "M0 and M1 are tied with 90.0 %", "best with"),
@@ -156,16 +191,20 @@ SAID = [
     (of_board(90, 90), "M0 and M1 are tied first", "is first"),
     (of_board(90, 70), "M0 is first", "So far"),
     (of_board(90, 70, waiting=True), "So far: M0 is first", "tied"),
+    (of_ensemble(95, 90, 80), "of single networks network A is first with 90.0 %", "KF-Linear"),
+    (of_ensemble(95, 70, 80), "of single networks KF-Linear is first with 80.0 %", "network A"),
+    (of_parts(20, None, 90), "Groups and fit together bring +70.0 points", "the fit brings"),
     (of_parts(20, 70, 90), "Groups bring +50.0 points, then the fit brings +20.0 points", "\N{MINUS SIGN}"),
     (of_parts(70, 20, 10), "Groups bring \N{MINUS SIGN}50.0 points, then the fit brings \N{MINUS SIGN}10.0", "+"),
     (of_parts(20, 70, 90, 95), "points; random groups instead: +5.0 points.", "chance"),
     (of_parts(2, 70, 70.1, 70.2), "fit brings +0.1 points (may be chance); random groups instead: +0.1 points", "\N{MINUS SIGN}"),
     (of_parts(20, 70, 90, 80), "points; random groups instead: \N{MINUS SIGN}10.0 points.", "+10"),
-    (of_classes([90.0, 0.0], [0.0, 90.0]), "Network A knows cat best and network B knows dog best", "equally"),
-    (of_classes([90.0, 90.0], [90.0, 90.0]), "equally well", "best"),
+    (of_classes([90.0, 0.0], [0.0, 90.0]), "Network A knows cat best and network B knows dog best", "No parent"),
+    (of_classes([90.0, 90.0], [90.0, 90.0]), "No parent is ahead", "best"),
     (kept([95.0, 85.0]), "every class at least as well", "forg"),
     (kept([95.0, 70.0]), "forgets no class; it loses most on dog: 70 %", "has forgotten"),
     (kept([95.0, 2.0]), "has forgotten dog", "at least"),
+    (kept([95.0, 2.0], 40.0), "fused loses most on dog: 2 %, where the best parent gets 40 %", "forg"),
     (of_matched(0.1, 0.3), "X has an error of 10.0 %, Y of 30.0 %", "the same"),
     (of_matched(0.3, 0.1), "Y has an error of 10.0 %, X of 30.0 %", "the same"),
     (of_matched(0.1, 0.1), "lose the same", "differ"),
@@ -180,6 +219,8 @@ SAID = [
     (of_fused(90, 20, 50, 55), "clearly better than B alone", "A alone"),
     (of_fused(90, 20, 60, 55), "clearly better than A alone", "the plain average"),
     (of_fused(90, 58, 60, 55), "the plain average, which beats B", "which beats A"),
+    (of_fused(90, 55.1, 60, 55), "clearly better than A alone", "which beats"),  # by one image
+    (of_fused(90, 20, 60, 55, seconds=0.027), "in 0.027 s", "0.0 s"),
     (of_fused(50, 20, 60, 55), "clearly worse than A alone", "better than A"),
     (diagnosis(levels((0.2, 0), (0.1, 0)), course([90, 70, 90], IMAGES)), "Level 1 (layer0) loses 20.0", "chance"),
     (diagnosis(levels((0.14, 0), (0.19, 0)), course([90, 70, 90], IMAGES)), "is 14.0 % of its neurons' energy; level 2", "small"),
@@ -208,6 +249,9 @@ def test_the_cheat_sheet_of_learn_says_what_was_measured():
     assert sheet["four"]["best"] > sheet["four"]["activity"] > sheet["four"]["kf"], (
         "compare with the best; activity helps"
     )
+    times = (FILE.parent / "steps" / "sandbox.js").read_text()
+    assert "6 seconds on two cores" in times and "in 203 seconds" in times
+    assert "took 203 and 166\nseconds, the closed form 6." in Path("docs/which_method.md").read_text()
     same = sheet["same"]
     assert same["kf uniform"] < same["activity repair"] < same["best"], "fails; loses less; keep the best"
     assert all(of["average"] < 20 for of in sheet.values()), "never for networks trained apart"

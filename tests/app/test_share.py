@@ -99,7 +99,7 @@ def test_what_cannot_be_shared_is_refused(name, sentence, tmp_path, capsys):
 
 def test_without_the_workbench_it_says_what_to_install(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
-        "retrofit_core.cli.exporting.app_folder", lambda: (_ for _ in ()).throw(ValueError("not installed"))
+        "retrofit_core.cli.pages.app_folder", lambda: (_ for _ in ()).throw(ValueError("not installed"))
     )
     assert main(["export", str(SHIPPED), "--out", str(tmp_path / "x.html")]) == 2
     assert "not installed" in capsys.readouterr().err

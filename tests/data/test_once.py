@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from retrofit_core.data import decoding, load, once
+from retrofit_core.data import decoding, load, splitfiles
 from tests.data.conftest import encoded, write
 
 
@@ -19,7 +19,7 @@ def decodings(monkeypatch):
         return decoded(data, where, shape, fit)
 
     monkeypatch.setattr(decoding, "decoded", counting)
-    monkeypatch.setattr(once, "_kept", type(once._kept)())
+    monkeypatch.setattr(splitfiles, "_kept", type(splitfiles._kept)())
     return names
 
 
@@ -56,7 +56,7 @@ def test_what_has_just_changed_is_read_every_time(parquet_folder, decodings):
 
 
 def test_kept_splits_are_bounded_and_the_last_used_stay(parquet_folder, decodings, monkeypatch):
-    monkeypatch.setattr(once, "KEPT", 2 * 3 * 3 * 4 * 6)  # two folders of three images
+    monkeypatch.setattr(splitfiles, "KEPT", 2 * 3 * 3 * 4 * 6)  # two folders of three images
     folders = [aged(parquet_folder(name), monkeypatch) for name in ("a", "b", "c")]
     for folder in (folders[0], folders[1], folders[0], folders[2]):
         load(folder).pixels()
@@ -65,4 +65,4 @@ def test_kept_splits_are_bounded_and_the_last_used_stay(parquet_folder, decoding
     assert len(decodings) == 9
     load(folders[1]).pixels()
     assert len(decodings) == 12
-    assert np.sum([once._bytes(content) for content in once._kept.values()]) <= once.KEPT
+    assert np.sum([splitfiles._bytes(content) for content in splitfiles._kept.values()]) <= splitfiles.KEPT

@@ -1,9 +1,11 @@
 """The clustering figure: groups of the parents' raw outputs under each score, against hooks and plain calls."""
 
+import numpy as np
 import pytest
 import torch
 
-from retrofit_core.experiments.clustering import SCORES, clustering
+from retrofit_core.experiments.clustering import SCORES, clustering, histogram
+from retrofit_core.experiments.results import share_below
 from retrofit_core.runs import RunConfig, read_inputs
 from retrofit_core.training.parents import TrainConfig, train_parents
 
@@ -88,3 +90,11 @@ def test_the_plane_is_that_of_scikit_learns_components_with_the_first_seeds_grou
     assert all(sorted(set(labels)) == list(range(7)) for labels in plane["labels"].values())
     assert set(plane["weights"]["uniform"]) == {1.0}
     assert sum(plane["weights"]["conductance"]) == pytest.approx(14, abs=0.02)
+
+
+def test_the_share_of_scores_near_zero_is_exact_where_most_are_silent():
+    """Bins of equal width would spread the silent neurons over the first one, from 0 to 0.3."""
+    scores = np.concatenate([np.full(350, 1e-6), np.linspace(0.11, 12, 162)])
+    kept = histogram(scores)
+    assert sum(kept["counts"]) == 512
+    assert share_below(kept, 0.1) == pytest.approx(100 * 350 / 512)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from retrofit_core.experiments import parallel
-from retrofit_core.experiments.parallel import run_in_parallel
+from retrofit_core.experiments import runner
 from retrofit_core.experiments.results import DAMAGED
+from retrofit_core.experiments.runner import run_in_parallel
 from retrofit_core.experiments.units import Parent
 from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, fusion, missing, read_log, started
 
@@ -106,15 +106,15 @@ def test_two_runners_share_the_units(straight, tmp_path, attempt):
 def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     with ExitStack() as first, ExitStack() as others:
-        assert parallel._own_gpu(tmp_path, first) == "cuda:0"
-        assert [parallel._own_gpu(tmp_path, others) for _ in range(2)] == ["cuda:1", "auto"]
+        assert runner._own_gpu(tmp_path, first) == "cuda:0"
+        assert [runner._own_gpu(tmp_path, others) for _ in range(2)] == ["cuda:1", "auto"]
         first.close()
-        assert parallel._own_gpu(tmp_path, others) == "cuda:0"
+        assert runner._own_gpu(tmp_path, others) == "cuda:0"
 
 
 def test_a_machine_that_does_not_share_the_folder_is_told_of(tmp_path):
     here = {"root": tmp_path / "elsewhere", "folder": tmp_path, "device": "cpu"}
-    index, why = parallel._remote(3, fusion(), **here, data=None, threads=None)
+    index, why = runner._remote(3, fusion(), **here, data=None, threads=None)
     assert index == 3 and "all machines must share that folder" in why and not here["root"].exists()
 
 
@@ -171,6 +171,6 @@ def test_other_processes_give_the_same_results(straight, tmp_path, backend, requ
 
 
 def test_a_cluster_without_workers_is_said_so(scheduler, tmp_path, monkeypatch):
-    monkeypatch.setattr(parallel, "PATIENCE", 1)
+    monkeypatch.setattr(runner, "PATIENCE", 1)
     with pytest.raises(ValueError, match="no worker joined the Dask scheduler at tcp.*within 1 s.*dask worker tcp"):
         run_in_parallel([fusion()], tmp_path, backend="dask", scheduler=scheduler)

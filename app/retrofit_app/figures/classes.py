@@ -126,7 +126,7 @@ def origins(parents: Sequence[Network], classes: Sequence[str]) -> str:
         for parent in range(len(parents))
     }
     words = [f"{parents[parent].name} knows {_classes(names)} best" for parent, names in by.items() if names]
-    return f"{first_up(listing(words))}." if words else "The parents know all classes equally well."
+    return f"{first_up(listing(words))}." if words else "No parent is ahead of the others on any class."
 
 
 def forgotten(network: Network, parents: Sequence[Network], classes: Sequence[str]) -> str:
@@ -135,21 +135,25 @@ def forgotten(network: Network, parents: Sequence[Network], classes: Sequence[st
     for index, name in enumerate(classes):
         best = max((_value(parent, index) for parent in parents), default=float("nan"))
         ours = _value(network, index)
-        if best >= GIVES and not np.isnan(ours):
+        if not np.isnan(best) and not np.isnan(ours):
             gaps.append((ours - best, name, ours, best))
-    if not gaps:
+    if not any(best for *_, best in gaps):
         return ""
     lost = [
-        f"{name} ({share(ours, 0)} of {percent(best, 0)})" for _, name, ours, best in gaps if ours < FORGOTTEN * best
+        f"{name} ({share(ours, 0)} of {percent(best, 0)})"
+        for _, name, ours, best in gaps
+        if best >= GIVES and ours < FORGOTTEN * best
     ]
     if lost:
         return f"{network.name} has forgotten {listing(lost)}."
     points, name, ours, best = min(gaps)
     if points >= 0:
         return f"{network.name} knows every class at least as well as its best parent."
+    kept = (
+        "forgets no class; it " if all(best >= GIVES for *_, best in gaps) else ""
+    )  # weakly known ones are not judged
     return (
-        f"{network.name} forgets no class; it loses most on {name}: {percent(ours, 0)}, where the best parent gets "
-        f"{percent(best, 0)}."
+        f"{network.name} {kept}loses most on {name}: {percent(ours, 0)}, where the best parent gets {percent(best, 0)}."
     )
 
 

@@ -152,8 +152,8 @@ def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, p
         "markers",
         # One text per mark: Plotly copies lists several times, and a template's lists of numbers are slower.
         [
-            f"neuron {name}{'' if within else ', outside the frame'}<br>group {cluster}, {members} members<br>"
-            f"importance {weight:.3g} × mean<br>{distance:.3g} from its group's mean"
+            f"neuron {name}{'' if within else ', outside the frame'}<br>group {cluster}, {members} member"
+            f"{'s' * (members > 1)}<br>importance {weight:.3g} × mean<br>{distance:.3g} from its group's mean"
             for name, within, cluster, members, weight, distance in facts
         ],
         # The mark carries the neuron's number: its place in the trace means nothing.

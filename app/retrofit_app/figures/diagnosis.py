@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,15 +25,17 @@ class Loss:
 
 
 def largest_loss(course: Sequence[Facts]) -> Loss:
-    """The largest loss over the levels.
+    """The largest clear loss over the levels, or the largest if none is clear.
 
     Args:
         course: results of the ensemble, then after each level, on the same images.
     """
-    changes = np.diff([each["accuracy"] for each in course])
-    level = int(changes.argmin())
-    regained = max(float(changes[level + 1]), 0.0) if level + 1 < len(changes) else 0.0
-    return Loss(level, difference(course[level], course[level + 1]), regained)
+    losses = [difference(before, after) for before, after in pairwise(course)]
+    level = max(
+        range(len(losses)), key=lambda each: (losses[each].clear and losses[each].points > 0, losses[each].points)
+    )
+    regained = max(-losses[level + 1].points, 0.0) if level + 1 < len(losses) else 0.0
+    return Loss(level, losses[level], regained)
 
 
 def worst_level(table: Any, course: Sequence[Facts]) -> int:

@@ -46,7 +46,7 @@ def members_and_target(grouped: Neurons, cluster: int, outputs: np.ndarray, pale
     )
     several = len(rows) > 1
     finding = f"{kept}: that is the grouping error here." if several else "One member alone is its own target."
-    more = f" The {MOST} most important of {len(rows)} members are drawn." if len(rows) > MOST else ""
+    more = f" {MOST} of {len(rows)} members are drawn, the most important first." if len(rows) > MOST else ""
     names = [grouped.names[row] for row in rows[ranked]]
     return drawn(
         palette,

@@ -88,10 +88,10 @@ def activity_histogram(energy: np.ndarray, parents: np.ndarray, palette: Palette
     dead = int((relative < 1e-6).sum())
     faint = int((relative < FAINT).sum())
     hardly = "hardly responds" if faint == 1 else "hardly respond"
-    who = f"{faint} of {len(energy)} neurons {hardly}" if faint else f"All {len(energy)} neurons respond"
+    who = f"{faint} of {len(energy)} neurons {hardly}" if faint else f"all {len(energy)} neurons respond"
     finding = (
-        f"{who} to the fusion samples{f', and {dead} of these not at all' if dead else ''}; the strongest has "
-        f"{number(float(relative.max()))} × the mean energy."
+        f"Before the activation function {who} to the fusion samples{f', and {dead} of these not at all' if dead else ''}; "
+        f"the strongest has {number(float(relative.max()))} × the mean energy."
     )
     return multiples(relative, parents, palette, "energy", finding)
 

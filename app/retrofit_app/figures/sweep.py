@@ -68,7 +68,7 @@ def swept(curve: Mapping[str, Any], palette: Palette) -> Picture:
         [each[0] for each in seeds],
         [each[1] for each in seeds],
         "markers",
-        [f"seed {index}: {percent(accuracy)}<br>click: open this run" for index, (_, accuracy, _) in enumerate(seeds)],
+        [f"one seed: {percent(accuracy)}<br>click: open this run" for _, accuracy, _ in seeds],
         marker=mark("circle-open", 7, palette.muted, palette.muted),
         customdata=[[run] for _, _, run in seeds],
     )

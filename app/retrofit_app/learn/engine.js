@@ -435,7 +435,7 @@ const Engine = (() => {
   function whyNot(method, widths, width) {
     const equal = widths.every((own) => own === width), total = sum(widths);
     if (method === "HF" && (widths.length !== 2 || !equal)) return "Hungarian pairs exactly two parents of the fused width.";
-    if (method === "same-index" && !equal) return "Same index needs parents of the fused width.";
+    if (method === "same-index" && !equal) return "Same place needs parents of the fused width.";
     return width > total ? `${width} fused neurons for ${total} parents' neurons: groups would stay empty.` : "";
   }
 

@@ -65,7 +65,6 @@ const Tour = (() => {
     const words = el("section", { class: "words" });
     const figure = el("section", { class: "figure" });
     const updates = [];   // called after each change, first to last
-    const asked = [];     // how to get each question, with its right answer
     const open = [];      // answer a question that is shown and open; each returns whether it was
     const self = {
       state, figure, live,
@@ -104,14 +103,16 @@ const Tour = (() => {
           input.addEventListener("change", () => self.set({ [key]: value }));
           const option = el("label", {}, input, el("span", {}, text));
           updates.push(() => {
-            const reason = obstacle ? obstacle(state) : "";
             input.checked = state[key] === value;
-            input.disabled = Boolean(reason);
-            if (reason) option.dataset.tip = reason; else delete option.dataset.tip;
+            input.disabled = Boolean(obstacle?.(state));
           });
           row.append(option);
         }
         group.append(row);
+        if (options.some((option) => option[2])) {
+          const reasons = group.appendChild(el("p"));
+          updates.push(() => { reasons.textContent = [...new Set(options.map((option) => option[2]?.(state) ?? ""))].join(" "); });
+        }
         into.append(group);
         return group;
       },
@@ -135,8 +136,6 @@ const Tour = (() => {
         const verdict = el("p", { class: "verdict", "aria-live": "polite" });
         box.append(ask, answers, verdict);
         into.append(box);
-        const asks = () => (typeof question === "function" ? question(state) : question);
-        asked.push(() => [asks(), options(state).find((choice) => choice[2])]);
         open.push(() => {
           if (!shownWhen(state) || state[key] > 0) return false;
           const right = options(state).findIndex((choice) => choice[2]);
@@ -152,7 +151,7 @@ const Tour = (() => {
           const signature = JSON.stringify([choices, chosen]);
           if (signature === drawn) return;
           drawn = signature;
-          ask.innerHTML = rich(asks());
+          ask.innerHTML = rich(typeof question === "function" ? question(state) : question);
           const focused = answers.contains(document.activeElement);
           answers.replaceChildren(...choices.map(([label, , isRight], index) => {
             const mark = !answered ? "" : isRight ? "right" : index + 1 === chosen ? "wrong" : "other";
@@ -191,7 +190,7 @@ const Tour = (() => {
     self.fill = fill;
     words.append(el("h1", {}, step.title));
     step.mount(self);
-    return { words, figure, state, asked, refresh: () => { for (const update of updates) update(); }, reveal: () => open.some((answer) => answer()) };
+    return { words, figure, state, refresh: () => { for (const update of updates) update(); }, reveal: () => open.some((answer) => answer()) };
   }
 
   function requestRefresh() {
@@ -243,20 +242,13 @@ const Tour = (() => {
     print: () => window.print(),
   };
 
-  /** All steps, one below the other, for paper: their questions open, and the answers on the last sheet. */
+  /** All steps, one below the other, for paper; their questions stay open. */
   function fillHandout() {
     theme = root.dataset.theme;
     root.dataset.theme = "light"; // paper is white
     const sheets = steps.map((step, index) => build(step, index === number ? { ...page.state, guess: 0 } : stateFrom(step, []), false));
-    const answers = el("section", { class: "words" }, el("h1", {}, "Answers"));
-    for (const [index, sheet] of sheets.entries()) {
-      sheet.refresh();
-      for (const [question, [answer, reason]] of sheet.asked.map((ask) => ask())) {
-        const line = answers.appendChild(el("p", {}));
-        line.innerHTML = rich(`<b>${index + 1}. ${question}</b> ✓ ${answer}. ${reason}`);
-      }
-    }
-    byId("handout").replaceChildren(...sheets.map((sheet) => el("article", {}, sheet.words, sheet.figure)), el("article", { class: "answers-sheet" }, answers));
+    for (const sheet of sheets) sheet.refresh();
+    byId("handout").replaceChildren(...sheets.map((sheet) => el("article", {}, sheet.words, sheet.figure)));
   }
   function clearHandout() {
     byId("handout").replaceChildren();

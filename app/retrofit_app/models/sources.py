@@ -96,7 +96,14 @@ def source_of(entry: runs.Entry) -> Source:
     """A run's data set."""
     config = entry.config
     pixels = (tuple(config.get("mean") or ()), tuple(config.get("std") or ()), config.get("size") or 0)
-    return Source(config.get("data", ""), *pixels)
+    return Source(data_of(entry), *pixels)
+
+
+def data_of(entry: runs.Entry) -> str:
+    """A run's data set, as `located` takes it."""
+    data = entry.config.get("data", "")
+    beside = entry.base / Path(data).expanduser()
+    return named(beside) if beside != runs.runs_folder() / data and beside.exists() else data
 
 
 @st.cache_resource(max_entries=4, show_spinner="Looking at the data set…")

@@ -28,4 +28,4 @@ from .records import (
     training_of,
 )
 from .starting import analyse, delete, deleted, restore, resume, start
-from .words import LICENCE, details, label, labels, networks_words, other_version, source
+from .words import LICENCE, details, label, labels, networks_words, other_version, source, where

@@ -7,6 +7,7 @@ from typing import Any
 
 from retrofit_app import figures
 from retrofit_app.figures import Tile, difference, escaped, letter, lettered, listing, number, percent
+from retrofit_app.figures.leaderboard import seconds_words
 from retrofit_core.runs.store import Work
 
 from . import followups, methods
@@ -64,10 +65,10 @@ def _all_parents(accuracies: Sequence[float]) -> Tile:
 def _made_of_them(entry: Entry, networks: dict[str, Any], parents: int) -> list[Tile]:
     """Average, fused network and ensemble, as far as they are networks of their own."""
     fused, average = networks["fused"], networks.get("average")
-    cost = "at twice the cost" if parents == 2 else f"at {parents} times the cost"
+    cost = "runs both networks" if parents == 2 else f"runs all {parents} networks"  # of any widths
     if methods.keeps_parents(entry):
         return [_tile("Together", fused, cost, "fused")]
-    size = "A's size" if not entry.config.get("target") else "another size"
+    size = "A's size" if not entry.config.get("target") else "the chosen size"
     row = [] if methods.keeps_one(entry) else [_tile("Fused", fused, f"one network of {size}", "fused")]
     if parents == 1:
         return row
@@ -105,7 +106,8 @@ def finding(entry: Entry) -> str:
         return escaped(lettered(methods.decided(entry)["choice"]))
     others = {f"parent {best}": f"{letter(best)} alone" if n > 1 else "network A"}
     average = networks.get("average", fused)
-    beaten = [letter(index) for index in range(n) if average["accuracy"] > networks[f"parent {index}"]["accuracy"]]
+    leads = [difference(average, networks[f"parent {index}"]) for index in range(n)]
+    beaten = [letter(index) for index, lead in enumerate(leads) if lead.clear and lead.points > 0]
     if n > 1 and not methods.keeps_parents(entry):
         if beaten and average["per_class"] != fused["per_class"]:
             others["average"] = f"the plain average, which beats {listing(beaten)}"
@@ -125,7 +127,7 @@ def _made(entry: Entry) -> str:
     config, method, n = entry.config, escaped(entry.config["method"]), len(entry.config["models"])
     if methods.keeps_parents(entry):
         return f"**{method}** runs all networks side by side and fuses nothing"
-    seconds = f" in {number(entry.status['seconds'])}\N{NO-BREAK SPACE}s" if "seconds" in entry.status else ""
+    seconds = f" in {seconds_words(entry.status['seconds'])}\N{NO-BREAK SPACE}s" if "seconds" in entry.status else ""
     source = f" from {escaped(config['samples'])}" + (
         " of network A's training images" if of_first(entry) else " training images"
     )

@@ -134,8 +134,9 @@ def steps_of(known: list[Ingredient], method: str) -> list[Step]:
 
 def finding(steps: list[Step]) -> str:
     """What groups and fit contribute, and what random groups change."""
+    fit = "the fit brings" if any(step.name == GROUPS for step in steps) else "groups and fit together bring"
     gains = [
-        f"{'groups bring' if step.name == GROUPS else 'the fit brings'} {_points(step.brings)}"
+        f"{'groups bring' if step.name == GROUPS else fit} {_points(step.brings)}"
         for step in steps
         if step.brings and not step.control
     ]

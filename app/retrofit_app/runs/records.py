@@ -163,7 +163,8 @@ def bundle_facts() -> dict[str, Any]:
 
 
 def home(config: dict[str, Any], folder: Path | None = None, inputs: dict[str, str | None] | None = None) -> Path:
-    """The folder that a config's file names are relative to, where its worker starts.
+    """The folder that a config's file names are relative to, where its worker starts: that of the runs, or the one around it
+    if a command made the run there and the files are there, `retrofit fuse … --record runs/NAME`.
 
     Args:
         folder: the runs folder.
@@ -173,7 +174,10 @@ def home(config: dict[str, Any], folder: Path | None = None, inputs: dict[str, s
     shipped = all(map(_has_shipped_name, config["models"])) and (
         inputs is None or all(inputs.get(name) in (None, files.digest(BUNDLED / name)) for name in config["models"])
     )
-    return BUNDLED if shipped else (folder or runs_folder())
+    if shipped:
+        return BUNDLED
+    beside, first = folder or runs_folder(), config["models"][0]
+    return beside.parent if not (beside / first).exists() and (beside.parent / first).exists() else beside
 
 
 def own_name(name: str) -> str:

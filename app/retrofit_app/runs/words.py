@@ -91,6 +91,11 @@ def source(entry: Entry) -> str:
     return f"Run {entry.name} of {day}, retrofit-workbench {library}"
 
 
+def where(entry: Entry) -> str:
+    """Where commands on a run start: its file names are relative to this folder."""
+    return "in the folder around the runs folder" if entry.base == entry.folder.parent.parent else "in the runs folder"
+
+
 def networks_words(entry: Entry) -> str:
     """How many networks of which architecture were fused, and their training split if recorded."""
     n, training = len(entry.config["models"]), entry.training or {}

@@ -13,10 +13,10 @@ from .downloads import Origin, Several
 
 #: What the texts are, and their language.
 KINDS = {"Command": "bash", "Python": "python"}
-GIVES = "Both give the numbers of this run. Start it in the runs folder."
+GIVES = "Both give the numbers of this run. Start them {}."
 
 
-def show(config: Any, training: Any, what: str = "this new run") -> None:
+def show(config: Any, training: Any, what: str = "this new run", where: str = "in the runs folder") -> None:
     """Draw both texts, made from the run's configs when the box is opened."""
     box = st.expander(
         f"Copy {what} as command or Python",
@@ -26,7 +26,7 @@ def show(config: Any, training: Any, what: str = "this new run") -> None:
     )
     if box.open:
         with box:
-            tabs(_texts(config, training), GIVES)
+            tabs(_texts(config, training), GIVES.format(where))
 
 
 def tabs(texts: Sequence[str], note: str, *, link: bool = False, first: Sequence[str] = ()) -> list[DeltaGenerator]:
@@ -78,7 +78,7 @@ def of_run(entry: runs.Entry) -> None:
     """Draw a recorded run's texts."""
     from retrofit_core.runs import RunConfig
 
-    show(RunConfig.from_json(entry.config), runs.training_of(entry), "the shown run")
+    show(RunConfig.from_json(entry.config), runs.training_of(entry), "the shown run", runs.where(entry))
 
 
 def texts(entry: Origin) -> tuple[str, str]:

@@ -36,15 +36,14 @@ def follow(entry: runs.Entry, palette: Palette, level: str = "") -> None:
     box = st.expander("Follow one example", icon=":material/route:", key=BOX, on_change=_turned)
     if not box.open:
         return
-    with box:
+    with box, st.spinner("Running all networks…", show_time=True):
         try:
             if not example:
-                with st.spinner("Running all networks on the test images…", show_time=True):
-                    EXAMPLE.move(example=_first(entry))
+                EXAMPLE.move(example=_first(entry))
                 st.rerun()
             _followed(entry, palette, example, level)
         except (OSError, ValueError, KeyError) as error:
-            text = runs.without_folders(error, sources.located(entry.config["data"]), entry.base)
+            text = runs.without_folders(error, sources.located(sources.data_of(entry)), entry.base)
             why(f"The image cannot be followed: {text}")
 
 

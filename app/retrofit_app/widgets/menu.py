@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from retrofit_app import runs
 from retrofit_app.figures import LIGHT, Palette, Picture
 
 from . import copies
@@ -85,7 +86,7 @@ def menu_of(key: str, items: Sequence[Item], entry: Origin, level: str = "", can
                     key=f"{key}-html",
                     help="The picture as a page that opens without a connection (about 5 MB).",
                 )
-        makes = entry.what if isinstance(entry, Several) else "Makes this run again, in the runs folder."
+        makes = entry.what if isinstance(entry, Several) else f"Makes this run again, {runs.where(entry)}."
         (table,) = copies.tabs(copies.texts(entry), makes, link=True, first=["Table"])
         table.dataframe(
             numbers, hide_index=True, height=min(36 * len(numbers) + 40, 320), alt=f"The numbers of {stem}."

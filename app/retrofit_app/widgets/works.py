@@ -1,6 +1,7 @@
 """Kept work on finished runs, fine-tunings and landscapes: choose the shown piece, say why it stopped, start it, delete it and
 undo that. Work in progress looks the same everywhere."""
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -189,7 +190,7 @@ def record_of(entry: runs.Entry) -> str:
     """The name of the record that the run's command writes."""
     from retrofit_core.runs import RunConfig
 
-    return RunConfig.from_json(entry.config).key() if entry.shipped else entry.name
+    return RunConfig.from_json(entry.config).key() if entry.shipped else os.path.relpath(entry.folder, entry.base)
 
 
 # --- work in progress -----------------------------------------------------------------------------

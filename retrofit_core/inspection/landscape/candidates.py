@@ -10,7 +10,7 @@ from ...fusion.task import Algorithm, Task, carry_out
 from ...system.monitor import Monitor
 from ...system.registry import find
 from ...system.runtime import Runtime
-from .weights import check_alike
+from .plane import check_alike
 
 #: Methods that return the parents with permuted neurons.
 ALIGNMENTS: dict[str, type[Algorithm]] = {"Git-Re-Basin": GitReBasin, "OTFusion": OTFusion}

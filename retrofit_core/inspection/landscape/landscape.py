@@ -21,9 +21,8 @@ from ...system.registry import known_name
 from ...training.evaluation import check_suits
 from ..settings import LandscapeSettings
 from .mixtures import Mixtures
-from .plane import Plane, plane
+from .plane import Plane, check_alike, plane
 from .survey import Marker, Path, Rise, Survey
-from .weights import check_alike
 
 #: Points per side of the first picture; each further one has twice as many intervals.
 COARSE = 3

@@ -93,9 +93,7 @@ def _accuracy_words(accuracy: Sequence[float]) -> str:
     ends = f"{percent(accuracy[0])} and {percent(accuracy[-1])} at the ends"
     lowest = min(accuracy)
     falls = lowest < min(accuracy[0], accuracy[-1])
-    return (
-        f"accuracy falls to {percent(lowest)}, from {ends}" if falls else f"accuracy is nowhere lower than the {ends}"
-    )
+    return f"accuracy falls to {percent(lowest)}, from {ends}" if falls else f"accuracy never falls below both, {ends}"
 
 
 def _barrier(path: Any, loss: np.ndarray, palette: Palette) -> list[Trace]:

@@ -72,7 +72,7 @@ def key_of(kind: str, scale: Scale, palette: Palette) -> dict[str, Any]:
     texts = [f"{number(float(value), digits)}{unit}" for value in values]
     if kind == "loss" and scale.clip is not None:
         texts[-1] = f"≥ {texts[-1]}"
-    return {**colour_key(values.tolist(), texts, palette), "title": {"text": kind, "side": "right"}}
+    return colour_key(values.tolist(), texts, palette)
 
 
 def finite(values: np.ndarray, finished: np.ndarray) -> np.ndarray:

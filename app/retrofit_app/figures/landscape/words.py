@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..words import lettered, listing, number, percent
-from .scale import Scale
+from .scale import Scale, finite
 
 
 def short(name: str) -> str:
@@ -55,6 +55,18 @@ def average_words(survey: Any) -> str:
         rank = f"better than {all_of_them}" if average > max(alone) else "between worst and best"
     each = ", ".join(f"{short(name)} {percent(value)}" for name, value in zip(parents, alone, strict=True))
     return f"{where} is the plain average: {percent(average)}, {rank}; alone: {each}."
+
+
+def better_words(survey: Any) -> str:
+    """The grid's lowest loss and highest accuracy if no marked network has as good ones; empty if neither is so."""
+    found = []
+    for kind, best in (("loss", min), ("accuracy", max)):
+        network = best(survey.markers, key=lambda marker: getattr(marker, kind))
+        grid, own = best(finite(getattr(survey, kind).numpy(), survey.finished.numpy())), getattr(network, kind)
+        value, marked = values_words(kind, float(grid)), values_words(kind, own)
+        if best(grid, own) != own and value != marked:
+            found.append(f"{kind} {value} ({short(network.name)} {marked})")
+    return f"Some mixtures beat every marked network on these images: {listing(found)}." if found else ""
 
 
 def rises_words(survey: Any) -> str:

@@ -3,6 +3,6 @@
 Pictures draw columns of `retrofit_core.experiments.table`.
 """
 
-from .beside import beside_in_parts, beside_the_paper
+from .beside import beside_in_parts, beside_the_paper, in_order
 from .order import rank_against_rank
 from .signs import differences

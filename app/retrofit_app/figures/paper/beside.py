@@ -38,7 +38,7 @@ def beside_in_parts(column: Any, palette: Palette) -> list[Picture]:
     """`beside_the_paper` in pictures of at most MOST rows: if one is not enough, those that the paper prints, then those that
     it lacks. No picture where nothing in the column is measured.
     """
-    lines = _in_order(column)
+    lines = in_order(column)
     if len(lines) <= MOST:
         return [beside_the_paper(column, palette)] if lines else []
     groups = {
@@ -68,7 +68,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
     Raises:
         ValueError: nothing in the column is measured, or it lacks a row.
     """
-    lines = [column.line(row) for row in order] or _in_order(column)
+    lines = [column.line(row) for row in order] or in_order(column)
     if not lines:
         raise ValueError(f"nothing is measured of {column.table}, {column.name}: there is nothing to draw.")
     kind = quantity(column.metric)
@@ -146,7 +146,7 @@ def _kind(line: Any) -> int:
     return 0 if is_first else 1 if line.paper is not None else 2
 
 
-def _in_order(column: Any) -> list[Any]:
+def in_order(column: Any) -> list[Any]:
     """The measured lines: references and parents, the paper's methods by its accuracy, then those it lacks by ours."""
     lines = [line for line in column.lines if not is_repeated(column, line)]
     best = {line.stands_for for line in lines if line.row.endswith(BEST)}

@@ -175,11 +175,11 @@ def finding(every: Sequence[BoardRow]) -> str:
     waits = any(not row.rank and not row.refused for row in every)
     words = f"{'So far: ' if waits else ''}{listing(tied)} {are} with {percent(first.accuracy or 0.0)}"
     if keeps_parents(first):
-        singles = [row for row in ranked_rows if row.method is not None and not keeps_parents(row)]
+        singles = [row for row in ranked_rows if not keeps_parents(row)]
         best = [row.name for row in singles if row.rank == singles[0].rank]
         if best:
-            that = f"that of {best[0]}" if len(best) == 1 else f"a tie of {listing(best)}"
-            words += f"; the best single network is {that} with {percent(singles[0].accuracy or 0.0)}"
+            are = "is" if len(best) == 1 else "are"
+            words += f"; of single networks {listing(best)} {are} first with {percent(singles[0].accuracy or 0.0)}"
         return f"{words}."
     close = [row.name for row in ranked_rows[len(tied) :] if row.behind and row.behind.ends and not row.behind.clear]
     if not close:

@@ -13,8 +13,8 @@ from retrofit_app.widgets import works
 from retrofit_app.widgets.errors import guarded
 from retrofit_core.runs.store import Work, notes_of
 
-#: Fusions that it needs: three without the fit, and two with it besides the run's own; one more without importance.
-FITS = 5
+#: Fusions that it needs: some without the fit, and two with it besides the run's own; one more without importance.
+UNFITTED, FITS = 3, 2
 
 
 @st.fragment
@@ -66,11 +66,12 @@ def ask(entry: runs.Entry, work: Work) -> None:
     works.ended(work.state, work.folder, "not everything was measured")
     seconds = entry.status.get("seconds")
     weighs = ingredients.weighs(entry.config.get("importance"))
-    fits = FITS + weighs
-    takes = f", {about(fits * seconds)} on the machine of this run" if seconds else ""
+    fits, method = FITS + weighs, entry.config["method"]
+    long = fits + UNFITTED * (ingredients.WITHOUT_FIT[method] == method)  # of a training, others take seconds
+    takes = f", {about(long * seconds)} on the machine of this run" if seconds else ""
     st.markdown(
         "To see what groups and fit each bring, beside random and same-index groups"
-        f"{' and uniform importance' if weighs else ''}, takes up to {fits} more fusions{takes}."
+        f"{' and uniform importance' if weighs else ''}, takes up to {fits + UNFITTED} more fusions{takes}."
     )
     if st.button("Measure it", key="start-ingredients", icon=":material/play_arrow:"):
         works.start(lambda: ingredients.begin(entry))

@@ -106,7 +106,7 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
     st.markdown(words)
     with st.container(horizontal=True, vertical_alignment="center"):
         works.start_or_show(TUNINGS, entry, config, busy, "This is already done.", "secondary")
-        st.caption("Or on the command line, in the run's folder:")
+        st.caption(f"Or on the command line, {runs.where(entry)}:")
     st.code(config.command(works.record_of(entry)), language="bash", wrap_lines=True)
 
 

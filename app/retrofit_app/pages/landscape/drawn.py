@@ -11,6 +11,7 @@ from retrofit_app.figures.landscape import (
     KINDS,
     Scale,
     average_words,
+    better_words,
     caption,
     landscape_surface,
     loss_words,
@@ -55,7 +56,14 @@ def landscape(
         )
     every = "Every point of the plane is a network, too: a mixture of the three."
     st.markdown(
-        escaped(" ".join(filter(None, [every, other_images(entry, survey), headline(survey) if average else ""])))
+        escaped(
+            " ".join(
+                filter(
+                    None,
+                    [every, better_words(survey), other_images(entry, survey), headline(survey) if average else ""],
+                )
+            )
+        )
     )
     controls(paths, likes, look, chooser)
     columns = st.columns(2, gap="small")

@@ -91,7 +91,7 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
             raise ValueError("a plane needs three different networks. Choose another one.")
         estimate = readings.estimate(entry, config)
     except ValueError as error:
-        st.warning(f"This cannot be measured: {escaped(error)}", icon=":material/block:")
+        st.warning(f"This cannot be measured: {escaped(lettered(str(error)))}", icon=":material/block:")
         return
     parts = ", ".join(f"{count} for {what}" for what, count in estimate.evaluations.items())
     alignment = " and the time of the alignment" if config.align else ""
@@ -101,5 +101,5 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         works.start_or_show(LANDSCAPES, entry, config, busy, "This landscape is already measured.", "primary")
-        st.caption(f"Or on the command line, in the run's folder.{taking.where(entry)}")
+        st.caption(f"Or on the command line, {runs.where(entry)}.{taking.where(entry)}")
     st.code(taking.command_of(entry, config.to_json()), language="bash", wrap_lines=True)

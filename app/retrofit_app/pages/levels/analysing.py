@@ -45,8 +45,8 @@ def panel(entry: runs.Entry) -> None:
             help="Runs in its own process: you can reload or close the page.",
         ):
             works.start(lambda: runs.analyse(entry.folder))
-        st.caption("Or on the command line, in the runs folder:")
-        st.code(f"retrofit analyse {entry.folder.name}", language="bash", wrap_lines=True)
+        st.caption(f"Or on the command line, {runs.where(entry)}:")
+        st.code(f"retrofit analyse {works.record_of(entry)}", language="bash", wrap_lines=True)
 
 
 def _progress(folder: Path) -> None:

@@ -38,8 +38,7 @@ def panel(view: View) -> None:
         st.markdown(members_words(run, group))
         unreadable(view, "images", error)
         return
-    more = max(int(run.counts[group]) - MOST, 0)
-    words = members_words(run, group) + (f" The {MOST} most important ones are shown." if more else "")
+    words = members_words(run, group) + f" {MOST} of them are shown." * (int(run.counts[group]) > MOST)
     st.markdown(words, help=reading(seen, bool(fused.weights)))
     st.html(exciting(members, view.palette))
     if len(members) > 1:
@@ -101,9 +100,11 @@ def shares_of(run: Neurons, group: int) -> dict[int, float]:
 def target_words(run: Neurons, group: int) -> str:
     """How the members' outputs become the target."""
     shares = shares_of(run, group)
-    named = [f"{100 * share:.0f} % {run.names[row]}" for row, share in shares.items() if share >= LEAST][:MOST]
-    rest = len(shares) - len(named)
-    return f"**Target** = {' + '.join(named)}" + (f", and {rest} that hardly count" if rest else "")
+    named = [(f"{100 * share:.0f} % {run.names[row]}", share) for row, share in shares.items() if share >= LEAST][:MOST]
+    parts, rest = [words for words, _ in named], len(shares) - len(named)
+    left = 100 * max(1 - sum(share for _, share in named), 0.0)
+    parts += [f"{left:.0f} % from {rest} other{'s' * (rest > 1)}"] * bool(rest)
+    return f"**Target** = {' + '.join(parts)}"
 
 
 def fit_words(run: Neurons, group: int, seen: Activity) -> str:
@@ -120,7 +121,7 @@ def fit_words(run: Neurons, group: int, seen: Activity) -> str:
 
 def unreadable(view: View, what: str, error: Exception) -> None:
     """Say why images cannot be read."""
-    text = runs.without_folders(error, sources.located(view.entry.config["data"]), view.entry.base)
+    text = runs.without_folders(error, sources.located(sources.data_of(view.entry)), view.entry.base)
     widgets.why(f"The {what} are not shown: {text}")
 
 

@@ -17,10 +17,7 @@ from retrofit_app.widgets.choosing import choosing
 from . import lecture, parameters, pictures, recipe, taking
 from .parameters import KINDS, PAPER, Place, Rows
 
-SMALLER = (
-    "Ours are smaller networks or were trained for a shorter time, so their numbers are lower. Compare which "
-    "method is ahead, not the numbers themselves. "
-)
+OTHERS = "Our networks, training or data differ from the paper's: compare which method is ahead, not the numbers. "
 READING = (
     "≠: a difference between two methods has the other sign here, beyond its 95 % interval. ± are two standard errors from the "
     "paper's deviations; a bold difference is within them. Click a number for its recipe."
@@ -51,7 +48,10 @@ def one(stamp: Stamp, palette: Palette) -> None:
     else:
         widgets.why(AGREEING if chosen.disagreeing and not any(marked.values()) else EMPTY)
     taking.files(stamp, [name], place.scale, name)
-    pictures.pictures(shown, columns, place.scale, palette, marked if chosen.disagreeing else None)
+    drawn = {
+        name: [row for row in rows if row in of_column or not chosen.disagreeing] for name, of_column in marked.items()
+    }
+    pictures.pictures(shown, columns, place.scale, palette, drawn, chosen.disagreeing)
     if place.cell:
         recipe.dialog(shown, columns, place.cell, picker.choice().entries)
 
@@ -89,7 +89,7 @@ def controls(names: Mapping[str, str], shown: Shown) -> None:
             **PAPER.control("scale"),
             format_func=lambda scale: "the fullest of each row" if scale == FULLEST else shown.scales[scale],
             help=(
-                "Ours are smaller than the paper's: which networks, training and samples replace its own. A column "
+                "Which networks, training and samples replace the paper's. A column "
                 "that is not measured at this scale is shown with each row at its fullest scale."
             ),
         )
@@ -174,4 +174,4 @@ def reading(shown: Shown, columns: Sequence[Any]) -> str:
     if not shown.has_paper:
         return NO_NUMBERS
     badged = any(line.badge for column in columns for line in column.all_lines)
-    return f"{'' if all(map(paper.is_as_in_the_paper, columns)) else SMALLER}{READING}{BADGED if badged else ''}"
+    return f"{'' if all(map(paper.is_as_in_the_paper, columns)) else OTHERS}{READING}{BADGED if badged else ''}"

@@ -1,4 +1,4 @@
-"""A column's pictures, as in the notebooks: of all its rows, or of those that disagree with the paper."""
+"""A column's pictures, as in the notebooks, of the rows that the table shows."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from retrofit_app.figures import (
     recorded,
 )
 from retrofit_app.figures.histograms import kept_histograms
-from retrofit_app.figures.paper import beside_the_paper, differences, rank_against_rank
+from retrofit_app.figures.paper import beside_the_paper, differences, in_order, rank_against_rank
 from retrofit_app.runs import paper
 from retrofit_app.runs.paper import Shown
 
@@ -29,20 +29,29 @@ Draw = Callable[[Palette], Picture]
 
 
 def pictures(
-    shown: Shown, columns: Sequence[Any], scale: str, palette: Palette, only: Mapping[str, Collection[str]] | None
+    shown: Shown,
+    columns: Sequence[Any],
+    scale: str,
+    palette: Palette,
+    rows: Mapping[str, Collection[str]],
+    disagreeing: bool,
 ) -> None:
     """Draw one picture of one column, and its controls.
 
     Args:
-        only: column -> the rows to draw numbers of, whose claims disagree (default: all rows and claims).
+        rows: column -> the rows to draw numbers of.
+        disagreeing: whether to draw only claims that disagree.
     """
-    measured = {column.name: column for column in columns if column.lines and (only is None or only[column.name])}
+    ordered = {
+        column.name: [line.row for line in in_order(column) if line.row in rows[column.name]] for column in columns
+    }
+    measured = {column.name: column for column in columns if ordered[column.name]}
     if not measured:
         return
     st.header("One column as pictures", anchor=False)
     name = parameters.column(list(measured))
     column = measured[name]
-    offered = drawings(column, None if only is None else only[name])
+    offered = drawings(column, ordered[name], disagreeing)
     kind = parameters.picture(list(offered))
     with st.container(horizontal=True, key="paper-pictures"):
         if len(measured) > 1:
@@ -61,16 +70,15 @@ def pictures(
     widgets.chart(f"paper-{kind}", draw, palette, column.frame, origin, heading=heading)
 
 
-def drawings(column: Any, only: Collection[str] | None) -> dict[str, tuple[str, Draw]]:
+def drawings(column: Any, rows: Sequence[str], disagreeing: bool) -> dict[str, tuple[str, Draw]]:
     """A column's possible pictures, with their names; an order is always that of all methods."""
-    rows = [line.row for line in column.lines if only and line.row in only]
     drawn: dict[str, tuple[str, Draw]] = {
         "numbers": ("Numbers", lambda palette: beside_the_paper(column, palette, rows))
     }
     if column.ranked is not None:
         drawn["order"] = ("Order of the methods", lambda palette: rank_against_rank(column, palette))
     if any(claim.ours is not None for claim in column.claims):
-        drawn["differences"] = ("Which method is ahead?", lambda palette: differences(column, palette, bool(only)))
+        drawn["differences"] = ("Which method is ahead?", lambda palette: differences(column, palette, disagreeing))
     metrics = {
         name: value
         for line in column.lines
