@@ -377,9 +377,7 @@ def test_samples_and_tokens_in_one_axis_stay_apart_at_boundaries(frames, example
     rows_of_second = rows(levels[1].module(h), levels[1].axis)
     layer = model.second
     bias = layer.bias
-    assert_close(
-        levels[1].inputs(h) @ layer.weight.flatten(1).T + bias, rows_of_second, 1e-12
-    )
+    assert_close(levels[1].inputs(h) @ layer.weight.flatten(1).T + bias, rows_of_second, 1e-12)
 
 
 @pytest.mark.slow
