@@ -139,15 +139,16 @@ def kernels(entry: runs.Entry, level: int, _below: Any) -> list[Any]:
         ValueError: as `activity`.
     """
     from retrofit_core.networks.levels import is_branched
-    from retrofit_core.networks.levels.reading import reads_one_by_one
 
     networks, shape = levels(entry).networks, sources.test_images(entry).shape
     found = []
     for number, network in enumerate(networks):
         below = network[level - 1] if level else None
         inputs = below.width if below is not None else shape[0]
-        layer = network[level].affine
-        if layer is None or not reads_one_by_one(network[level], inputs):
+        layer, form = network[level].affine, network[level].form
+        if layer is None or len(form.layers) > 1 or form.adds or form.parts or layer.weight[0].numel() % inputs:
+            return []
+        if layer.weight.ndim > 2 and layer.weight.shape[1] != inputs:
             return []
         if below is not None and (is_branched(network[:level]) or not below.plain):
             return []
