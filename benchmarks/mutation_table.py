@@ -1031,7 +1031,7 @@ MUTATIONS = [
     Mutation(
         "splits: the seed of shards is ignored",
         "retrofit_core/data/splits.py",
-        "_generator(seed).permutation(classes)",
+        "np.random.default_rng(seed).permutation(classes)",
         "classes",
         "tests/data/test_splits.py::test_splits_repeat_by_their_seed",
     ),
@@ -1199,8 +1199,8 @@ MUTATIONS = [
     Mutation(
         "data: a split is the same whatever the seed",
         "retrofit_core/data/splits.py",
-        "_generator(seed).permutation(classes)",
-        "_generator(0).permutation(classes)",
+        "default_rng(seed).permutation(classes)",
+        "default_rng(0).permutation(classes)",
         "tests/data/test_splits.py::test_splits_repeat_by_their_seed",
     ),
     Mutation(
@@ -1556,8 +1556,8 @@ MUTATIONS = [
     Mutation(
         "command line: finished records are not taken",
         "retrofit_core/cli/comparing.py",
-        "also=asked.also",
-        "also=()",
+        "records=records, also=asked.also",
+        "records=records, also=()",
         "tests/test_comparison.py::test_the_command_takes_finished_records",
     ),
     Mutation(
