@@ -120,6 +120,22 @@ def test_groups_are_made_by_dragging_and_by_keys(tour):
     assert page.locator(".neuron").count() == 12
 
 
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("groups=random&ridge=-2", "After two levels"),
+        ("groups=random&ridge=0", "So strong a ridge"),  # 25 %
+        ("groups=KF&ridge=-2", "both ways end alike"),
+        ("groups=KF&ridge=0", "So strong a ridge"),
+    ],
+)
+def test_what_is_said_of_the_fit_follows_from_its_accuracy(tour, address, says):
+    page = tour(f"step=7&{address}")
+    state(page)
+    words = ("After two levels", "So strong a ridge", "both ways end alike")
+    assert [each for each in words if each in page.inner_text("#stage")] == [says]
+
+
 def test_the_sandbox_says_what_cannot_be_done(tour):
     page = tour("step=9&parents=3&method=HF")
     assert "Hungarian pairs exactly two parents" in page.inner_text(".figure")

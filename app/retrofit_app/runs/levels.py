@@ -118,7 +118,10 @@ def strip_words(entry: Entry, overview: Overview) -> str:
         else f"{methods.why_no_analysis(entry)}, so approximation errors and accuracies after each level are not shown."
     )
     line = "; the line is the accuracy if the fusion stopped after that level" * overview.measured
-    before = " The errors are those of the fusion, before the training that follows." * methods.is_trained_after(entry)
+    before = (
+        " Errors are those before the training that follows, accuracies those after it."
+        * methods.is_trained_after(entry)
+    )
     return (
         "A block's height is the width of its level, its number the error in per cent of the neurons' importance-weighted "
         f"energy{line}. Grouping error: neurons of a group are not alike. {kinds}{before} {accuracy_words(entry, overview)}"

@@ -39,7 +39,7 @@ RETROFITTING = (
 )
 CLUSTERS = (
     "Every mark is a neuron; its shape is its network, its area its importance. Neurons that respond alike are near each other. "
-    "One colour is one group, which becomes one neuron of the fused network; hollow marks are alone in theirs."
+    "Each group becomes one neuron of the fused network; the largest have a colour each, and hollow marks are alone in theirs."
 )
 PLANES = "Every point of the plane is a network, too: a mixture of the three that span it."
 ARI = "ARI: how alike the groups of two importance scores are, 1 if they are the same; in brackets, two seeds of one score."
