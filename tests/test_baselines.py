@@ -9,6 +9,7 @@ from torch import nn
 
 from retrofit_core import METHODS, evaluate
 from retrofit_core.baselines import average
+from retrofit_core.baselines.layers import form_of
 from retrofit_core.baselines.otfusion import transport
 from retrofit_core.baselines.rebasin import match_weights
 from retrofit_core.baselines.regmean import solution
@@ -17,7 +18,6 @@ from retrofit_core.data import load
 from retrofit_core.fusion.importance import Conductance, DeepLift, Uniform
 from retrofit_core.fusion.importance.scoring import importance_scores
 from retrofit_core.networks.checkpoints import load_model
-from retrofit_core.networks.levels.forms import unfolded
 from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
 from retrofit_core.system.monitor import Monitor
 from tests.flat import averaging, ensembling, fuse
@@ -405,7 +405,7 @@ def test_each_parents_own_data_decide(ratio):
         right, total = 0, 0
         for model, x in zip(models, sets, strict=True):
             with torch.no_grad():
-                h = unfolded(model[index], model[:index](x))
+                h = form_of(model[index]).rows([model[:index](x)])
             gram = h.T @ h / len(h)
             gram = ratio * gram + (1 - ratio) * torch.diag(gram.diagonal())
             total, right = total + gram, right + gram @ model[index].weight.flatten(1).T

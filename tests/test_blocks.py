@@ -155,7 +155,8 @@ def test_levels_inside_of_blocks_compose_to_the_network():
             assert_close(compose(levels, x), model(x), 1e-12)
             boundary = x
             for level in levels:
-                inputs, (_, stream) = level.inputs(boundary, ones=level.form.bias), level.form.read(boundary)
+                inputs, stream = level.form.read(boundary)
+                inputs = level.form.rows(inputs, ones=level.form.bias)
                 boundary = level.module(boundary)
                 made = inputs @ level.weights() + (0 if stream is None else flat(stream))
                 output = level.of(boundary)

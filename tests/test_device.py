@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS, centred, importance_scores, train
-from retrofit_core.fusion.budget import boundary_bytes, check_memory
+from retrofit_core.fusion.joint_spaces import Levels
 from retrofit_core.networks.levels import partition
 from retrofit_core.system import device as devices
 from retrofit_core.system.device import on_device
@@ -41,13 +41,14 @@ def test_parents_on_the_gpu_are_used_as_they_are():
 
 def test_budgets_count_the_bytes_of_the_networks_numbers():
     x = normal(2, *CNN_SHAPE)
-    double, single = partition(cnn(), x), partition(cnn().float(), x.float())
-    assert boundary_bytes([double, double], 0, 10) == 2 * boundary_bytes([single, single], 0, 10)
-    targets = 5_000 * single[0].positions * single[0].width  # of a gradient fit, in the network's own numbers
+    cut = partition(cnn(), x), partition(cnn().float(), x.float())
+    double, single = (Levels([levels], levels) for levels in cut)
+    assert double.boundary_bytes(0, 10) == 2 * single.boundary_bytes(0, 10)
+    targets = 5_000 * cut[1][0].positions * cut[1][0].width  # of a gradient fit, in the network's own numbers
     needs = []
     for levels in (single, double):
         with pytest.raises(ValueError) as refusal:
-            check_memory([levels, levels], 5_000, 1, "gradient")
+            levels.check_memory(5_000, 1, "gradient")
         needs.append(int(re.findall(r"memory=(\d+)", str(refusal.value))[0]))
     assert needs[1] - needs[0] == 4 * targets
 

@@ -19,8 +19,8 @@ from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
 from ..networks.code import check_same_code, parent_names
 from ..networks.levels import code_of
+from ..networks.levels.partition import say_what_is_left
 from ..networks.norm_statistics import has_statistics, reset_statistics
-from ..networks.outputs import say_what_is_left
 from ..networks.symmetry import (
     Group,
     TensorPart,

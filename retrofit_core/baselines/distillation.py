@@ -21,7 +21,8 @@ from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
 from ..networks.architectures import ARCHITECTURES, build
 from ..networks.levels.kinds import BatchNorm
-from ..networks.outputs import check_class_scores, say_what_is_left
+from ..networks.levels.partition import say_what_is_left
+from ..networks.outputs import check_class_scores
 from ..system.device import default_dtype, on_device
 from ..system.monitor import Monitor
 from ..system.refusals import Refusal

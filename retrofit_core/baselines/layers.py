@@ -1,13 +1,9 @@
 """Access to single layers of a running network (RegMean, PLeaS, REPAIR, linear probe)."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
-
 import torch
 from torch import Tensor, nn
 
-from ..networks.copies import evaluating
+from ..networks.copies import evaluating, tried
 from ..networks.levels import forms
 from ..networks.levels.kinds import CONVOLUTIONS, AffineLayer
 from ..networks.levels.plain import linear_of
@@ -42,15 +38,8 @@ def multiplies(module: nn.Module) -> bool:
         return False
     weight, *bias = module.parameters()
     rows = torch.randn(2, len(weight), generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(weight)
-    try:
-        with evaluating(module):
-            made = module(rows)
-        expected = rows @ weight + sum(bias)
-        return isinstance(made, Tensor) and made.shape == expected.shape and torch.allclose(made, expected, 1e-3, 1e-5)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception:  # whatever its code raises: it multiplies something else
-        return False
+    made, expected = tried(module, rows), rows @ weight + sum(bias)
+    return isinstance(made, Tensor) and made.shape == expected.shape and torch.allclose(made, expected, 1e-3, 1e-5)
 
 
 def form_of(layer: AffineLayer) -> forms.Affine:
@@ -94,21 +83,3 @@ def _read_outside(model: nn.Module, example: Tensor) -> list[str]:
     return [
         str(node.target) for node in graph.nodes if node.op == "get_attr" and str(node.target).rpartition(".")[0] in run
     ]
-
-
-@contextmanager
-def watching(layers: Mapping[str, nn.Module], note: Callable[[str, Tensor, Tensor], object]) -> Iterator[None]:
-    """Call `note` with a layer's name, input and output whenever it runs.
-
-    `note` must copy what it keeps, because later in-place operations may write into the tensors.
-    """
-
-    def hook(name: str, _: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor], output: Tensor) -> None:
-        note(name, args[0] if args else kwargs["input"], output)
-
-    hooks = [layer.register_forward_hook(partial(hook, name), with_kwargs=True) for name, layer in layers.items()]
-    try:
-        yield
-    finally:
-        for handle in hooks:
-            handle.remove()

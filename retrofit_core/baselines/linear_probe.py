@@ -11,16 +11,14 @@ from torch.nn import functional as F
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
-from ..networks.copies import evaluating
+from ..networks.copies import evaluating, fed, watching
 from ..networks.hooks import hooks_of, refuse_changing_hooks
 from ..networks.levels import rows
 from ..networks.levels.weights import refuse_shared
 from ..networks.wrappers import class_name
-from ..system import device as devices
 from ..system.monitor import Monitor
 from ..training.descent import Descent
 from .distillation import BATCH, fit_to_goals, logits_of
-from .layers import watching
 
 
 @dataclass(frozen=True)
@@ -79,10 +77,9 @@ def head_of(model: nn.Module, example: Tensor) -> str:
     """
     layer_outputs: dict[str, Tensor] = {}
     layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
-    example = example.to(devices.of(model), next(model.parameters()).dtype)
     note = watching(layers, lambda name, _, output: layer_outputs.__setitem__(name, output.clone()))
     with torch.no_grad(), evaluating(model), note:
-        outputs = model(example)
+        outputs = model(fed(model, example))
     for name in reversed(layer_outputs):
         if layer_outputs[name].shape == outputs.shape and torch.equal(layer_outputs[name], outputs):
             return name
@@ -94,8 +91,7 @@ def head_of(model: nn.Module, example: Tensor) -> str:
 
 def _refuse_hooks(model: nn.Module, example: Tensor, path: str) -> None:
     """Refuse hooks of one module that change values: other hooks are part of the features."""
-    example = example.to(devices.of(model), next(model.parameters()).dtype)
-    refuse_changing_hooks(model, [hook for hook in hooks_of(model, example) if hook.place[0] == path])
+    refuse_changing_hooks(model, [hook for hook in hooks_of(model, fed(model, example)) if hook.place[0] == path])
 
 
 def features(model: nn.Module, head: nn.Linear, inputs: Tensor, monitor: Monitor) -> Tensor:

@@ -17,12 +17,13 @@ from ..fusion.moments import Moments, product_dtype, solve
 from ..fusion.moments.layersums import LayerSums
 from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
+from ..networks.copies import watching
 from ..networks.levels import rows
 from ..networks.symmetry import Group, mapped, tensors
 from ..system.device import of
 from ..system.settings import setting
 from .aligned import AlignmentPlan, Averager, Pairs, averaging_maps, check_pair, check_widths, plan_alignment
-from .layers import BATCH, AffineLayer, affine_layers, form_of, refuse_shared_layers, watching
+from .layers import BATCH, AffineLayer, affine_layers, form_of, refuse_shared_layers
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,6 @@ def _solve_layer(layer: AffineLayer, sums: Moments, sides: Sequence[Side], ridge
 
 
 def _part(sums: Moments, ins: Tensor, outs: Tensor) -> Moments:
-    assert sums.xx is not None and sums.xz is not None
     if len(ins) == len(sums.xx) and len(outs) == len(sums.zz):
         return sums
     return replace(sums, zz=sums.zz[outs][:, outs], sz=sums.sz[outs], xx=sums.xx[ins][:, ins], xz=sums.xz[ins][:, outs])

@@ -16,12 +16,13 @@ from ..fusion.moments import Moments, cholesky
 from ..fusion.moments.layersums import LayerSums
 from ..fusion.results import FusionResult
 from ..fusion.task import Cost, Plan, Takes, Task
+from ..networks.copies import watching
 from ..system import device as devices
 from ..system.device import on_device
 from ..system.monitor import Monitor
 from ..system.settings import FRACTION, setting
 from .averaging import WeightAverager, average, check_can_be_averaged
-from .layers import BATCH, affine_layers, form_of, refuse_shared_layers, watching
+from .layers import BATCH, affine_layers, form_of, refuse_shared_layers
 
 #: Ridge towards the average, relative to the mean diagonal of the Gram matrices, for directions that no parent saw: large
 #: compared with rounding of products, small compared with data.
@@ -81,7 +82,7 @@ class RegMean(WeightAverager):
             if len(ran) == len(parents):  # layers that a parent never runs stay averaged
                 weights = [layers_of_parent[name].weight.flatten(1).T.double() for layers_of_parent in theirs]
                 W = solution(
-                    [moments.xx for moments in ran if isinstance(moments, Moments) and moments.xx is not None],
+                    [moments.xx for moments in ran if isinstance(moments, Moments)],
                     weights,
                     self.ratio,
                     VANISHING[layer.weight.dtype],

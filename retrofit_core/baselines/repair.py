@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..networks.copies import evaluating
+from ..networks.copies import evaluating, watching
 from ..networks.levels.kinds import AFFINE, LAYERS
 from ..networks.levels.weights import repeated
 from ..networks.norm_statistics import (
@@ -25,7 +25,6 @@ from ..networks.norm_statistics import (
 from ..networks.symmetry import Group, TensorPart, mapped, tensors
 from ..system import device as devices
 from ..system.monitor import Monitor
-from .layers import watching
 
 #: Layer -> (mean, deviation) of its outputs, (channels,) each, float64.
 Statistics = dict[str, tuple[Tensor, Tensor]]

@@ -12,8 +12,7 @@ from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
 from ..fusion.moments import Moments
-from ..networks.levels.same_code import traces_of
-from ..networks.levels.tracing import Interpreter, Trace
+from ..networks.levels.tracing import Interpreter, Trace, trace
 from ..networks.symmetry import Group, Point
 from ..system.device import CHUNK_BYTES, check_sums
 from ..system.monitor import Monitor
@@ -127,8 +126,8 @@ def group_sums(
     device = next(models[0].parameters()).device
     example = inputs[:1].to(device)
     watched = [
-        Watched(traced, of_network, after=after, window=window)
-        for traced, of_network in zip(traces_of(models, leaves, example), groups, strict=True)
+        Watched(trace(model.eval(), leaves, example), of_network, after=after, window=window)
+        for model, of_network in zip(models, groups, strict=True)
     ]
     size = sum(
         value.numel() * value.element_size() for network in watched for value in network.watch(example)[0].values()

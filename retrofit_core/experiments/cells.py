@@ -47,7 +47,7 @@ class Column:
 
     def scale(self, scale: Scale) -> Scale:
         """The scale for this column."""
-        return scale.for_many_fits if self.many_fits else scale
+        return dataclasses.replace(scale, **scale.many_fits) if self.many_fits else scale
 
     @property
     def transformer(self) -> bool:

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Iterable
 
-from .claims import EASY, INFORMATIVE, Claim, Order
+from .claims import DECIDED, EASY, INFORMATIVE, Claim
 from .lines import Line
 from .report import Count, Report, Summary, verdicts
 from .reproduction import ReproducedColumn, ReproducedTable
@@ -124,7 +124,11 @@ def column_sentences(column: ReproducedColumn) -> list[str]:
     if substitute and column.lines:
         sentences.append(f"Measured on {substitute}: nothing here counts as the paper's.")
     orders = [("", column.ranked), ("the paper's own ", column.ranked_own)]
-    known = [_order(order, whose) for whose, order in orders if order is not None]
+    known = []
+    for whose, order in orders:
+        if order is not None:
+            interval = "" if order.interval is None else " ({:.2f} to {:.2f})".format(*order.interval)
+            known.append(f"{whose}{order.methods} rows: {order.correlation:.2f}{interval}")
     if known:
         at = f" at {column.badge}" if substitute or any(line.badge for line in column.all_lines) else ""
         sentences.append(f"Rank correlation{at} of {'; of '.join(known)}.")
@@ -147,11 +151,6 @@ def _spreads(column: ReproducedColumn) -> list[str]:
     return [f"Deviation of a fused network's accuracy (median of the rows): {', '.join(words)}."]
 
 
-def _order(order: Order, whose: str) -> str:
-    interval = "" if order.interval is None else " ({:.2f} to {:.2f})".format(*order.interval)
-    return f"{whose}{order.methods} rows: {order.correlation:.2f}{interval}"
-
-
 def table_title(shown: ReproducedTable) -> str:
     """Name, subject, and labels in the paper's source, if any."""
     labels = f" ({', '.join(shown.table.labels)})" if shown.table.labels else ""
@@ -170,7 +169,11 @@ def findings(summary: Summary) -> list[str]:
             if claim.group == INFORMATIVE and claim.deviation is not None and not claim.is_noise
         ],
     }
-    held = [f"{words} {_verdict_words(of_group)}" for words, of_group in groups.items() if of_group]
+    held = [
+        f"{words} {', '.join(f'{count} {verdict}' for verdict, count in zip(DECIDED, verdicts(of_group), strict=True))}"
+        for words, of_group in groups.items()
+        if of_group
+    ]
     single = sum(claim.seeds == 1 for claim in decided)
     return [
         f"Of {many(summary.numbers, 'number')} in these tables of the paper, we measured {summary.measured()} at "
@@ -193,11 +196,6 @@ def apart_words(summary: Summary) -> str:
         f"Apart from these, {many(numbers, 'number')} and {many(claims, 'claim')} were measured on another data set than the "
         "paper's. They do not count."
     )
-
-
-def _verdict_words(claims: Iterable[Claim]) -> str:
-    agreed, undecided, contradicted = verdicts(claims)
-    return f"{agreed} agreed, {undecided} undecided, {contradicted} contradicted"
 
 
 def summary_rows(counts: Iterable[Count]) -> list[tuple[str, ...]]:

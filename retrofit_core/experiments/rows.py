@@ -37,12 +37,6 @@ OF_ALL_DATA = "all data"
 OTHER_PARENT_FIRST = "samples of B"
 
 
-@cache
-def _epochs(method: str) -> int:
-    """A method's epochs by default; 0 if it does not train."""
-    return METHODS[method].keywords().get("epochs") or 0
-
-
 @dataclass(frozen=True)
 class Row:
     """A parsed row."""
@@ -93,7 +87,7 @@ def config_of(
     """
     fusion_from = {"fusion_from": "iid"} if OF_ALL_DATA in row.changes else {}
     options: dict[str, Any] = {}
-    if fit_epochs is not None and _epochs(row.method) > fit_epochs:
+    if fit_epochs is not None and (METHODS[row.method].keywords().get("epochs") or 0) > fit_epochs:
         options["epochs"] = fit_epochs
     if transformer and row.importance == "deeplift":
         options["fallback"] = "gradient"  # as Captum does silently

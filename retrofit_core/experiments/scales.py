@@ -65,12 +65,7 @@ class Scale:
     always: str | None = None
     """A single data set for everything"""
     many_fits: Mapping[str, Any] = field(default_factory=dict)
-    """Fields replaced if most rows are gradient fits of ViTs"""
-
-    @property
-    def for_many_fits(self) -> "Scale":
-        """The scale for columns whose rows are mostly gradient fits of ViTs."""
-        return dataclasses.replace(self, **self.many_fits)
+    """Fields replaced in columns whose rows are mostly gradient fits of ViTs"""
 
 
 SCALES: dict[str, Scale] = {

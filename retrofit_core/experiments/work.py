@@ -172,7 +172,10 @@ def _short_title(unit: Unit) -> str:
     if isinstance(unit, Parent):
         return f"parent {unit.index}"
     if isinstance(unit, Fusion):
-        return f"{_fusion_title(unit.run)}, seed {unit.run.seed}"
+        usual = {"fusion_from": None, "samples": runs.RunConfig.samples, "augment": runs.RunConfig.augment}
+        now = {name: getattr(unit.run, name) for name in usual}
+        changed = [f"{name}={value}" for name, value in now.items() if value != usual[name]]
+        return ", ".join([comparison.title(unit.run), *changed, f"seed {unit.run.seed}"])
     if isinstance(unit, Clustering):
         return f"clustering of level {unit.level}"
     if isinstance(unit, LossLandscape):
@@ -181,13 +184,6 @@ def _short_title(unit: Unit) -> str:
         return "ensemble of fine-tuned parents"
     assert isinstance(unit, FineTuning)
     return f"fine-tuning of {_short_title(unit.start)}"
-
-
-def _fusion_title(run: runs.RunConfig) -> str:
-    """Method, grouping, score, options and samples of a fusion."""
-    usual = {"fusion_from": None, "samples": runs.RunConfig.samples, "augment": runs.RunConfig.augment}
-    changed = [f"{name}={getattr(run, name)}" for name, value in usual.items() if getattr(run, name) != value]
-    return ", ".join([comparison.title(run), *changed])
 
 
 def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:

@@ -8,19 +8,19 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.levels import BOUNDARIES, Level, read_boundaries
+from ..networks.levels.partition import say_what_is_left
 from ..networks.norm_statistics import reset_statistics
-from ..networks.outputs import check_class_scores, say_what_is_left
+from ..networks.outputs import check_class_scores
 from ..system.registry import made, name_of
 from ..system.runtime import Runtime
 from ..system.settings import Value, setting
-from .budget import check_memory
 from .centring import parents_means, recentred
 from .eligibility import check_inputs, output_shape
 from .fit import FITS, Fit, Ridge
 from .grouping import GROUPINGS, Grouper, Grouping, KMeans
 from .importance import Importance, Neurons, Scores, as_importance, importance_name
 from .importance.scoring import check_parents_data, parents_scores
-from .joint_spaces import JointSpace, Levels
+from .joint_spaces import Levels
 from .network_levels import check_groupings, cut_into_levels
 from .results import FusionResult, LevelReport, level_report
 from .search import Search
@@ -103,11 +103,6 @@ class FusionPlan(Plan):
     scored: Sequence[Scores] | None = field(default=None, kw_only=True)
     """The parents' scores, if already known"""
 
-    @property
-    def spaces(self) -> list[JointSpace]:
-        """The spaces of neurons, with their ways of grouping."""
-        return self.levels.spaces
-
     def scores(self) -> Sequence[Scores]:
         """Importance of the parents' neurons."""
         task = self.task
@@ -119,7 +114,7 @@ class FusionPlan(Plan):
         """The task, and for each space its first level, its neurons and how it is grouped."""
         spaces = [
             f"{self.levels.fused[space.first].name}: {' + '.join(map(str, space.widths))} -> {space.width}, {space.way}"
-            for space in self.spaces
+            for space in self.levels.spaces
         ]
         return [self.task.headline, *spaces]
 
@@ -193,7 +188,7 @@ class Retrofit(Algorithm):
             leaves=self.leaves,
         )
         check_groupings(levels, self.grouping)
-        self.fit.check(levels, task.inputs[:2].to(task.device, task.dtype))
+        self.fit.check(levels)
         levels = with_parts(levels) if self._takes_parts else levels
         for parent in levels.parents:
             task.importance.check(Neurons.of(parent))
@@ -207,7 +202,7 @@ class Retrofit(Algorithm):
         if self._ensembles:
             check_class_scores(shape, f"head={self.head!r}", "Use head='scores'.", ("head", "scores"))
         check_parents_data(task)
-        check_memory(levels.networks, len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
+        levels.check_memory(len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
         say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
         widths = tuple(levels.widths(index) for index in range(len(levels.fused)))
         # The estimate adds scores, groupings and fits.

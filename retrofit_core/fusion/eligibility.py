@@ -5,12 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ..networks.copies import evaluating
+from ..networks.copies import fed, tried
 from ..networks.levels.weights import refuse_computed_weights
-from ..networks.outputs import logits_in
+from ..networks.outputs import does_not_run, logits_in
 from ..system.device import rows_per_batch
 from ..system.refusals import Refusal
-from ..system.registry import first_line
 
 
 def check_inputs(
@@ -91,15 +90,9 @@ def output_shape(model: nn.Module, inputs: Tensor, network: str) -> tuple[int, .
     Raises:
         ValueError: the network fails on the sample.
     """
-    parameter = next(model.parameters())
-    try:
-        with torch.no_grad(), evaluating(model):
-            output = model(inputs[:1].to(parameter.device, parameter.dtype))
-    except Exception as error:  # user code may raise anything
-        raise ValueError(
-            f"{network} does not run on an input of shape {tuple(inputs[:1].shape)}: {first_line(error)}. Pass data of "
-            "the shape that it was trained on."
-        ) from error
+    output = tried(model, fed(model, inputs[:1]))
+    if isinstance(output, Exception):
+        raise does_not_run(network, inputs[:1], output) from output
     return tuple(logits_in(output, network).shape[1:])
 
 

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from ..networks.levels import Heads, Level, Parts
 from ..networks.spaces import stream
+from ..system.device import in_units
+from .moments import dual_bytes, dual_is_cheaper
 
 #: Returns the groups (m,) of an earlier level's neurons.
 Labels = Callable[[int], Tensor]
@@ -175,3 +177,50 @@ class Levels:
                 for written in level.writes:
                     of_level[written.places] = torch.stack(by_space[written.space.number]).mean(0)[:, None]
         return joined
+
+    # --- memory ---------------------------------------------------------------------------------------------------------
+
+    def columns(self, index: int) -> int:
+        """Columns of z: see `Form.columns`."""
+        return self.fused[index].form.columns(sum(self.widths(index)), self.fused[index].width)
+
+    def working_bytes(self, index: int, samples: int) -> int:
+        """Bytes of a level's sums and of the solver's matrices, in the cheaper of the two forms.
+
+        Primal: xx, its factor, xz, phi, zz and G. Dual: rows and kernel. Levels that are not affine need only zz.
+        """
+        level = self.fused[index]
+        m = level.part * len(self.parents) or self.columns(index)
+        if level.affine is None:
+            return 2 * 8 * m * m
+        n, p = samples * level.positions, level.form.inputs_per_neuron + 1
+        matrices = level.form.parts or 1
+        primal = 8 * (3 * matrices * p * p + 3 * p * m + 2 * m * m)
+        return min(primal, dual_bytes(n, p, m)) if dual_is_cheaper(n, p, m) and matrices == 1 else primal
+
+    def boundary_bytes(self, index: int, samples: int) -> int:
+        """Bytes of all networks' boundary tensors after a level, for all samples."""
+        return self.itemsize * samples * sum(network[index].numbers for network in self.networks)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per number: 4 for float32, 8 for float64."""
+        return next((p.element_size() for level in self.fused for p in level.module.parameters()), 4)
+
+    def check_memory(self, samples: int, memory: int, fit: str) -> None:
+        """Check that each level fits the memory budget.
+
+        Raises:
+            ValueError: names the level and the bytes.
+        """
+        for index, level in enumerate(self.fused):
+            need = self.working_bytes(index, samples)
+            if fit == "gradient":  # inputs and targets of all samples
+                before = self.fused[index - 1].numbers if index else 0
+                need += self.itemsize * samples * (level.positions * level.width + before)
+            if need > memory:
+                raise ValueError(
+                    f"level {level.name!r} needs {in_units(need)} for its sums, but the budget is {in_units(memory)}. "
+                    f"Allow at least memory={need} bytes (--memory), or fuse narrower networks"
+                    + (" or fewer samples." if fit == "gradient" else ".")
+                )

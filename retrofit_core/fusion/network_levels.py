@@ -219,11 +219,7 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
                 f"{level.positions}; outputs can be compared only position by position. Cut elsewhere "
                 "(boundaries=[...])."
             )
-        rows = [
-            [len(table.weight) for table in other.form.layers]
-            for other in (*alike, level)
-            if isinstance(other.form, Lookup)
-        ]
+        rows = [other.form.sizes for other in (*alike, level) if isinstance(other.form, Lookup)]
         if isinstance(level.form, Lookup) and any(sizes != rows[-1] for sizes in rows):
             *theirs, ours = (counts[0] if len(counts) == 1 else counts for counts in rows)
             raise ValueError(

@@ -24,9 +24,8 @@ from ..networks.statedicts import tensors_in
 from ..system import device as devices
 from ..system.device import Stopwatch, check_sums, rows_per_batch, sum_dtype
 from ..system.runtime import Journal, Runtime
-from .budget import boundary_bytes, dual_bytes, working_bytes
 from .joint_spaces import Levels
-from .moments import Moments, MomentSums, Rows, dual_is_cheaper
+from .moments import Moments, MomentSums, Rows, dual_bytes, dual_is_cheaper
 from .moments.layersums import LayerSums
 from .results import LevelReport
 from .targets import of_ensemble
@@ -96,8 +95,10 @@ class Walk:
         tail = self.fused[index].output.tail
         keep = self._fits(index) and not layers and not tail
         for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
-            with self.stopwatch.phase("forward"):
-                outputs = [self._of_layers(batch, k, index) for k in range(len(self.parents))] if layers or tail else []
+            with self.stopwatch.phase("forward"), torch.no_grad():
+                outputs = list[Tensor]()
+                if layers or tail:
+                    outputs = [p[index].form.outputs(self._at(batch, k, index)) for k, p in enumerate(self.parents)]
                 if not tail:
                     ends = [self._at(batch, k, index + 1) for k in range(len(self.parents))]
                     outputs = [levels[index].of(z) for levels, z in zip(self.parents, ends, strict=True)] + outputs
@@ -140,14 +141,11 @@ class Walk:
         dtype = None if before else self.dtype  # inputs are converted batch by batch, for there may be many
         return passed(self.networks[network][before:end], each(h, lambda tensor: tensor.to(self.device, dtype)))
 
-    @torch.no_grad()
-    def _of_layers(self, batch: list[tuple[int, Boundary]], k: int, index: int) -> Tensor:
-        return self.parents[k][index].form.outputs(self._at(batch, k, index))
-
     def _fits(self, index: int) -> bool:
         """Whether the boundary tensors after this level fit into memory with the sums of this and the next level."""
-        sums = max(working_bytes(self.networks, k, self.samples) for k in range(index, min(index + 2, len(self.fused))))
-        return sums + boundary_bytes(self.networks, index, self.samples) <= self.memory
+        levels, next_ones = self.levels, range(index, min(index + 2, len(self.fused)))
+        sums = max(levels.working_bytes(k, self.samples) for k in next_ones)
+        return sums + levels.boundary_bytes(index, self.samples) <= self.memory
 
 
 def passed(levels: Sequence[Level], boundary: Boundary) -> Any:

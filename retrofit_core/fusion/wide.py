@@ -58,14 +58,11 @@ def parts_of(step: Step, s: Tensor) -> Iterator[tuple[Step, Tensor]]:
 
 def joined(reports: Sequence[LevelReport], step: Step, s: Tensor) -> LevelReport:
     """The report of the whole level, without inner products of its outputs."""
-    first, n = reports[0], len(step.parents)
-    starts = [0]
-    for report in reports[:-1]:
-        starts.append(starts[-1] + report.width)
-    labels = [report.labels.view(n, -1) + start for report, start in zip(reports, starts, strict=True)]
+    n, part = len(step.parents), step.level.part
+    labels = [report.labels.view(n, -1) + number * part for number, report in enumerate(reports)]
     errors = ("energy", "grouping_error", "approximation_error", "unavoidable_error", "cross_error")
     return replace(
-        first,
+        reports[0],
         widths=step.widths,
         width=step.level.width,
         scores=s.cpu(),

@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .copies import evaluating
-from .outputs import logits_in
+from .outputs import answers
 
 LISTED = 30  # names listed in an error
 
@@ -87,7 +86,7 @@ def bring_into_order(
             '{"classes": [...]}.'
         )
     order = torch.tensor([first.index(name) for name in second])
-    if _outputs(model, example) is None:
+    if answers(model, example) is None:
         return False  # it cannot take such inputs: refused on use
     if not _reordered(model, order, example):
         raise ValueError(
@@ -114,7 +113,7 @@ def _reordered(model: nn.Module, order: Tensor, example: Tensor) -> bool:
 
     handles = [module.register_forward_hook(note) for module in model.modules()]
     try:
-        before = _outputs(model, example)
+        before = answers(model, example)
     finally:
         for handle in handles:
             handle.remove()
@@ -122,7 +121,7 @@ def _reordered(model: nn.Module, order: Tensor, example: Tensor) -> bool:
         return False
     for layers in (last[-1:], last):
         _permute(layers, order)
-        after = _outputs(model, example)
+        after = answers(model, example)
         if after is not None and torch.allclose(
             after, before[:, order], rtol=1e-4, atol=1e-5 * float(before.abs().max())
         ):
@@ -138,11 +137,3 @@ def _permute(layers: Sequence[nn.Module], order: Tensor) -> None:
                 values = layer._parameters.get(name)
                 if values is not None:
                     values.copy_(values[order.to(values.device)])
-
-
-def _outputs(model: nn.Module, example: Tensor) -> Tensor | None:
-    try:
-        with torch.no_grad(), evaluating(model):
-            return logits_in(model(example))
-    except Exception:  # whatever the network's code raises: refused on use
-        return None

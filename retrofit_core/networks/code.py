@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from ..system.refusals import Refusal
-from .copies import evaluating
 from .hooks import hook_names
-from .outputs import logits_in
+from .outputs import answers
 from .statedicts import tensors_in
 
 #: Settings that change nothing in evaluation mode, or that tensors show.
@@ -157,17 +156,10 @@ def _attribute(first: nn.Module, other: nn.Module) -> str:
 
 
 def _outputs(model: nn.Module, inputs: Tensor) -> Tensor | None:
-    """(b, ...) outputs for a few samples, on the CPU; None if the network does not run on them."""
-    parameter = next(model.parameters())
-    try:
-        with evaluating(model), torch.random.fork_rng():
-            torch.manual_seed(0)  # code that is random draws the same numbers
-            output = model(inputs[:2].to(parameter.device, parameter.dtype, copy=True))
-        return logits_in(output).cpu()
-    except torch.OutOfMemoryError:
-        raise
-    except Exception:  # whatever the network's code raises
-        return None
+    """(b, ...) outputs for a few samples, see `answers`."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # code that is random draws the same numbers
+        return answers(model, inputs[:2])
 
 
 def _differ(one: Tensor, other: Tensor | None) -> bool:

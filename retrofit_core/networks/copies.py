@@ -1,8 +1,9 @@
-"""Networks stay as they are: copies that cannot reach them, whatever is run or written there; and temporary evaluation mode."""
+"""Networks stay as they are: copies that cannot reach them, whatever is run or written there; and networks run and watched."""
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -80,6 +81,33 @@ def _culprit(network: nn.Module, error: Exception) -> tuple[str, str]:
     return "", first_line(error)
 
 
+def fed(model: nn.Module, inputs: Tensor) -> Tensor:
+    """A copy of samples (B, ...) on a network's device, in its precision where both are floating-point."""
+    first = next(model.parameters(), None)
+    if first is None:
+        return inputs.clone()
+    floating = inputs.is_floating_point() and first.is_floating_point()
+    return inputs.to(first.device, first.dtype if floating else None, copy=True)
+
+
+@torch.no_grad()
+def tried(model: nn.Module, inputs: Tensor) -> Any:
+    """What a network returns in evaluation mode, or the exception that its code raises.
+
+    Args:
+        inputs: (B, ...), see `fed`.
+    Raises:
+        OutOfMemoryError: says nothing about the network.
+    """
+    try:
+        with evaluating(model):
+            return model(inputs)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # whatever the network's code raises
+        return error
+
+
 @contextmanager
 def evaluating(*models: nn.Module) -> Iterator[None]:
     """Put models into evaluation mode; restores every submodule's training flag."""
@@ -91,3 +119,21 @@ def evaluating(*models: nn.Module) -> Iterator[None]:
     finally:
         for module, training in flags:
             module.training = training
+
+
+@contextmanager
+def watching(layers: Mapping[str, nn.Module], note: Callable[[str, Tensor, Tensor], object]) -> Iterator[None]:
+    """Call `note` with a layer's name, input and output whenever it runs.
+
+    `note` must copy what it keeps, because later in-place operations may write into the tensors.
+    """
+
+    def hook(name: str, _: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor], output: Tensor) -> None:
+        note(name, args[0] if args else kwargs["input"], output)
+
+    hooks = [layer.register_forward_hook(partial(hook, name), with_kwargs=True) for name, layer in layers.items()]
+    try:
+        yield
+    finally:
+        for handle in hooks:
+            handle.remove()

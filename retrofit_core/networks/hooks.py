@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from .copies import sharing_parameters
+from .copies import sharing_parameters, tried
 from .wrappers import Wrapper, class_name
 
 BEFORE, AFTER = "_forward_pre_hooks", "_forward_hooks"
@@ -47,23 +47,13 @@ def hooks_of(model: nn.Module, example: Tensor) -> list[Hook]:
                 hook = Hook((path, table, number), _name(function))
                 hooks.append(hook)
                 vars(module)[table][number] = _watching(hook, function, watched)
-    if _runs(watched, example) and not all(hook.read for hook in hooks):
+    if not isinstance(tried(watched, example.clone()), Exception) and not all(hook.read for hook in hooks):
         alone = sharing_parameters(model)
         remove_looking_hooks(alone, hooks)
-        if not _runs(alone, example):
+        if isinstance(tried(alone, example.clone()), Exception):
             for hook in hooks:
                 hook.read = True
     return hooks
-
-
-def _runs(model: nn.Module, example: Tensor) -> bool:
-    try:
-        model(example.clone())
-    except torch.OutOfMemoryError:
-        raise
-    except Exception:  # whatever the network's code raises; who runs it next reports it
-        return False
-    return True
 
 
 def hook_names(model: nn.Module) -> dict[str, list[str]]:

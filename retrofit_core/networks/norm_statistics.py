@@ -13,7 +13,7 @@ from torch import Tensor, fx, nn
 
 from ..system import device as devices
 from ..system.monitor import Monitor
-from .copies import evaluating
+from .copies import evaluating, fed, watching
 from .levels.kinds import BatchNorm, held
 from .levels.tracing import Interpreter, trace
 from .levels.weights import repeated
@@ -70,29 +70,20 @@ def reset_statistics(
         stepwise(model, inputs, visit, batch=batch, monitor=monitor, leaves=leaves)
         return facts()
     # The function stays, so the inputs of a BatchNorm do not depend on earlier ones: one pass serves all.
-    norms = [module for module in model.modules() if _has_statistics(module)]
-    sums: dict[BatchNorm, Sums] = {}
-    shared = repeated(norms)  # a shared scale and shift cannot compensate for different statistics
+    norms = {name: module for name, module in model.named_modules() if _has_statistics(module)}
+    shared = repeated(norms.values())  # a shared scale and shift cannot compensate for different statistics
+    norms = {name: n for name, n in norms.items() if n.affine and not {id(n.weight), id(n.bias)} & shared}
+    sums: dict[str, Sums] = {}
 
-    def add(norm: BatchNorm, arguments: tuple[Tensor, ...], keywords: dict[str, Tensor]) -> None:
-        sums[norm] = channel_sums([arguments[0] if arguments else keywords["input"]], norm, sums.get(norm))
+    def add(name: str, x: Tensor, _: Tensor) -> None:
+        sums[name] = channel_sums([x], norms[name], sums.get(name))
 
-    hooks = [
-        norm.register_forward_pre_hook(add, with_kwargs=True)
-        for norm in norms
-        if norm.affine and not {id(norm.weight), id(norm.bias)} & shared
-    ]
-    dtype = next((parameter.dtype for parameter in model.parameters()), None)
-    try:
-        with evaluating(model):
-            for x in inputs.split(batch) if hooks else ():
-                (monitor or Monitor()).check()
-                model(x.to(devices.of(model), dtype if x.is_floating_point() else None))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    for norm, of_norm in sums.items():
-        set_anew(norm, of_norm)
+    with evaluating(model), watching(norms, add):
+        for x in inputs.split(batch) if norms else ():
+            (monitor or Monitor()).check()
+            model(fed(model, x))
+    for name, of_norm in sums.items():
+        set_anew(norms[name], of_norm)
     return facts()
 
 
@@ -166,7 +157,6 @@ def stepwise(
         calls = [node.target for node in nodes if node.op == "call_module"]
         first = next(node for node in nodes if node.op == "placeholder")
         values: list[dict[fx.Node, Any]] = [{first: x.to(device)} for x in inputs.split(batch)]
-        users_left = {node: len(node.users) for node in nodes}
         for number in (monitor or Monitor()).each("step", range(len(nodes)), name="repair"):
             node = nodes[number]
             if node is first or node.op == "output":
@@ -180,8 +170,5 @@ def stepwise(
             for tensors in values:
                 interpreter.env = tensors
                 tensors[node] = interpreter.run_node(node)
-            for other in node.all_input_nodes:
-                users_left[other] -= 1
-                if not users_left[other]:
-                    for tensors in values:
-                        del tensors[other]
+                for other in interpreter.user_to_last_uses.get(node, ()):
+                    del tensors[other]

@@ -3,19 +3,17 @@
 Dicts, tuples and objects may hold logits among other outputs. Class scores are one row per sample with a column per class.
 """
 
-import copy
-import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..system.notices import Notice
 from ..system.refusals import Cure, Refusal
 from ..system.registry import first_line
-from .copies import evaluating
+from .copies import fed, tried
 from .wrappers import Wrapper, class_name, wrapper_of
 
 #: The key or field that is taken by default.
@@ -69,24 +67,14 @@ def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = N
     """
     if wrapper_of(model, GivingLogits):
         return model
-    first = next(model.parameters(), None)
     with torch.inference_mode(False):
-        sample = example[:1].clone() if first is None else example[:1].to(first.device, copy=True)
-        if first is not None and sample.dtype.is_floating_point and first.dtype.is_floating_point:
-            sample = sample.to(first.dtype)
-    before = sample._version
-    try:
-        with torch.inference_mode(False), torch.no_grad(), evaluating(model):
-            output = model(sample)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:  # whatever the network's code raises
+        sample = fed(model, example[:1])
+        before = sample._version
+        output = tried(model, sample)
+    if isinstance(output, Exception):
         if which is None:
             return model  # the next run reports the error
-        raise ValueError(
-            f"{class_name(model)} does not run on an input of shape {tuple(sample.shape)}: {first_line(error)}. Pass data of "
-            "the shape that it was trained on."
-        ) from error
+        raise does_not_run(class_name(model), sample, output) from output
     network = network or class_name(model)
     chosen = None if isinstance(output, Tensor) and which is None else _found(output, which, network)
     if sample._version != before:
@@ -94,7 +82,23 @@ def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = N
     return model if chosen is None else giving_logits(model, chosen)
 
 
-def logits_in(output: object, network: str = "the network", which: str | int | None = None) -> Tensor:
+def does_not_run(network: str, inputs: Tensor, error: Exception) -> ValueError:
+    """The refusal of a network that does not run on samples."""
+    return ValueError(
+        f"{network} does not run on an input of shape {tuple(inputs.shape)}: {first_line(error)}. Pass data of the shape that "
+        "it was trained on."
+    )
+
+
+def answers(model: nn.Module, inputs: Tensor) -> Tensor | None:
+    """The logits for samples (B, ...); None if the network does not run on them, or which output holds them is not known."""
+    output = tried(model, fed(model, inputs))
+    with suppress(ValueError):
+        return None if isinstance(output, Exception) else logits_in(output)
+    return None
+
+
+def logits_in(output: object, network: str = "the network") -> Tensor:
     """The logits among a network's outputs.
 
     Args:
@@ -102,60 +106,9 @@ def logits_in(output: object, network: str = "the network", which: str | int | N
     Raises:
         ValueError: as in `as_classifier`.
     """
-    if isinstance(output, Tensor) and which is None:
+    if isinstance(output, Tensor):
         return output
-    chosen = _found(output, which, network)
-    return output if chosen is None else _entry(output, chosen)  # type: ignore[return-value]
-
-
-def say_what_is_left(model: nn.Module, example: Tensor) -> None:
-    """Warn (`Notice`) of layers that only lead to outputs which are not fused: they do not fit the fused neurons that they read.
-
-    Args:
-        model: the network whose weights the fused network starts from.
-        example: (B, ...) input; the first two samples are run.
-    """
-    chosen = wrapper_of(model, GivingLogits)
-    if chosen is None:
-        return
-    layers = _only_for_others(copy.deepcopy(chosen), example)
-    if layers:
-        more = f" and {len(layers) - 3} more" if len(layers) > 3 else ""
-        warnings.warn(
-            Notice(
-                f"only the output {chosen.which!r} is fused. {', '.join(map(repr, layers[:3]))}{more} lead to other outputs "
-                "alone and are not fused: they read neurons that have changed. Do not use these outputs, or train the layers "
-                "anew."
-            ),
-            stacklevel=2,
-        )
-
-
-def _only_for_others(model: GivingLogits, example: Tensor) -> list[str]:
-    """Layers with parameters on which other outputs depend, and the chosen one does not."""
-    parameters = dict(model.requires_grad_().named_parameters())
-    first = next(iter(parameters.values()))
-    try:
-        with torch.enable_grad(), evaluating(model):
-            output = model.wrapped(example[:2].to(first.device, first.dtype, copy=True))
-            which = _entry(output, model.which)
-            others = [value for value in _entries(output).values() if isinstance(value, Tensor) and value is not which]
-            read, seen = (_reached(values, parameters) for values in ([which], others))
-    except torch.OutOfMemoryError:
-        raise
-    except Exception:  # whatever the network's code raises: refused elsewhere
-        return []
-    return list(dict.fromkeys(name.rpartition(".")[0] or name for name in parameters if name in seen - read))
-
-
-def _reached(values: Sequence[Tensor], parameters: Mapping[str, nn.Parameter]) -> set[str]:
-    """Names of the parameters on which any of the values depends."""
-    values = [value for value in values if value.requires_grad]
-    if not values:
-        return set()
-    total = torch.stack([value.double().sum() for value in values]).sum()
-    gradients = torch.autograd.grad(total, list(parameters.values()), allow_unused=True, retain_graph=True)
-    return {name for name, gradient in zip(parameters, gradients, strict=True) if gradient is not None}
+    return _entry(output, _found(output, None, network))  # type: ignore[arg-type]
 
 
 def check_class_scores(shape: Sequence[int], reader: str, way_out: str, *cures: Cure) -> int:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..system.labels import why_no_labels
 from ..system.registry import first_line
-from .copies import evaluating
+from .copies import fed, tried
 from .wrappers import Wrapper, class_name, wrapper_of
 
 #: A network's inputs: a tensor (B, ...), or several by keyword or position.
@@ -164,17 +164,7 @@ def labels_apart(model: nn.Module, inputs: Inputs) -> tuple[Inputs, Tensor | Non
 def _tried(model: nn.Module, inputs: Inputs) -> Any:
     """What a network returns for the first of these samples, or the exception that it raises."""
     packing, one = packing_of(inputs), each_of(inputs, lambda tensor: tensor[:1])
-    parameter = next(model.parameters(), None)
-    sample = packed(one, packing).to(_place(model))
-    if parameter is not None and parameter.dtype.is_floating_point:
-        sample = sample.to(parameter.dtype)
-    try:
-        with torch.no_grad(), evaluating(model):
-            return taking(model, packing)(sample)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:  # whatever the network's code raises
-        return error
+    return tried(taking(model, packing), fed(model, packed(one, packing)))
 
 
 def _refuse_labels(model: nn.Module, inputs: Inputs, network: str, *, taken: bool) -> None:
@@ -198,10 +188,6 @@ def _refuse_labels(model: nn.Module, inputs: Inputs, network: str, *, taken: boo
         return
     also = " Where it is an input, name it: pass a dict with the names of forward's arguments." if taken else ""
     raise ValueError(f"{network} ({class_name(model)}) runs without the last tensor of the data: {why}{also}")
-
-
-def _place(model: nn.Module) -> torch.device:
-    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
 
 
 def packed(inputs: Inputs, packing: Packing | None) -> Tensor:

@@ -106,7 +106,7 @@ def with_spaces(
         )
         for index, level in enumerate(writing)
     ]
-    return numbered(writing if joined and closed else _telling(writing, streams=closed))
+    return numbered(writing if closed else _telling(writing))
 
 
 def _movable(places: Mapping[int, Tensor] | None) -> dict[int, Tensor]:
@@ -202,11 +202,27 @@ def _crossed(
         return None
     for axis in set(range(1, ids.ndim)) - {level.axis % ids.ndim}:
         places = neurons.places(level.output.node, axis) or {}
-        makers = {group: [number for number, earlier in enumerate(makes) if group in earlier] for group in places}
-        if sum(index.numel() for index in places.values()) == ids.shape[axis] and all(makers.values()):
-            made = ((makers[group][0], makes[makers[group][0]][group][:, 0], index) for group, index in places.items())
-            return Carried(level.output.node, axis, tuple(made))
+        made = _makers(places, makes)
+        if sum(index.numel() for index in places.values()) == ids.shape[axis] and made is not None:
+            return Carried(level.output.node, axis, made)
     return None
+
+
+def _makers(
+    places: Mapping[int, Tensor], makes: Sequence[dict[int, Tensor]]
+) -> tuple[tuple[int, Tensor, Tensor], ...] | None:
+    """`Carried.makers` of groups' neurons at places of a tensor, with the first level that makes each; None if none makes some.
+
+    Args:
+        makes: `_movable` places of each earlier level.
+    """
+    made = []
+    for group, index in places.items():
+        maker = next((number for number, earlier in enumerate(makes) if group in earlier), None)
+        if maker is None:
+            return None
+        made.append((maker, makes[maker][group][:, 0], index))
+    return tuple(made)
 
 
 def _reads(neurons: NeuronTrace, level: Level, seen: Sequence[Mapping[int, Tensor] | None]) -> tuple[Read | None, ...]:
@@ -233,18 +249,14 @@ def _reads(neurons: NeuronTrace, level: Level, seen: Sequence[Mapping[int, Tenso
     return tuple(read(neurons.places(name, -1 if isinstance(layer, nn.Linear) else 1) or {}) for name, layer in layers)
 
 
-def _telling(levels: Sequence[Level], *, streams: bool = True) -> list[Level]:
+def _telling(levels: Sequence[Level]) -> list[Level]:
     """Give each level of a chain its own space, unless its neurons, or those of a level that shares them, form several spaces
-    or stay fixed.
-
-    Args:
-        streams: also keep spaces that several levels make.
-    """
+    or stay fixed."""
     told = {
         written.space
-        for index, level in enumerate(levels)
+        for level in levels
         for written in level.writes
-        if not level.plain or (level.fixed and not level.head) or (streams and len(stream(levels, index)) > 1)
+        if not level.plain or (level.fixed and not level.head)
     }
     return [
         level
@@ -372,10 +384,10 @@ def _carried(
         if places.keys() == indices.keys()
         and all(torch.equal(places[group], index) for group, index in indices.items())
     ]
-    makers = {group: [number for number, places in enumerate(makes) if group in places] for group in indices}
+    makers = _makers(indices, makes)
     if not indices:  # not per neuron: a scalar factor, relative position biases, ...
         return Carried(name, 0, ())
-    if len(axes) != 1 or not all(makers.values()):
+    if len(axes) != 1 or makers is None:
         raise ValueError(
             f"{network}: {name!r} at level {level.name!r} does not hold numbers for the neurons of a level before, so it is "
             f"not known what it is in the fused network. {INSTEAD}"
@@ -383,15 +395,11 @@ def _carried(
     if whole:  # in that level's order
         every = torch.cat([index.flatten() for index in indices.values()])
         return Carried(name, axes.pop(), ((whole[0], every, every[:, None]),))
-    return Carried(
-        name,
-        axes.pop(),
-        tuple((makers[group][0], makes[makers[group][0]][group][:, 0], index) for group, index in indices.items()),
-    )
+    return Carried(name, axes.pop(), makers)
 
 
 def _carried_by(
-    level: Level, groups: Sequence[Group], makes: Sequence[dict[int, Tensor]], network: str = ""
+    level: Level, groups: Sequence[Group], makes: Sequence[dict[int, Tensor]], network: str
 ) -> tuple[Carried, ...]:
     """`_carried` for the level's parameters before its layers, and for its buffers with numbers for neurons other than classes.
 

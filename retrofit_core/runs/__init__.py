@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .config import RunConfig
-    from .execute import analyse_record, checkpoint_metadata, execute, measure
+    from .execute import analyse_record, checkpoint_metadata, execute
     from .identities import Identity, difference, identity, of_network
-    from .inputs import check_choices, check_fitting, class_shares, fusion_rows, method_keywords, read_inputs
+    from .inputs import check_choices, method_keywords, read_inputs
     from .record import Run, create, list_runs, read_config, read_identity, read_run, read_status, record_folder
-    from .store import state_of
 
 __all__ = [
     "Identity",
@@ -23,16 +22,12 @@ __all__ = [
     "RunConfig",
     "analyse_record",
     "check_choices",
-    "check_fitting",
     "checkpoint_metadata",
-    "class_shares",
     "create",
     "difference",
     "execute",
-    "fusion_rows",
     "identity",
     "list_runs",
-    "measure",
     "method_keywords",
     "of_network",
     "read_config",
@@ -41,10 +36,9 @@ __all__ = [
     "read_run",
     "read_status",
     "record_folder",
-    "state_of",
 ]
 #: Imported on first access, so that the app can read `store` without importing torch.
-_HOMES = ("config", "execute", "identities", "inputs", "record", "store")
+_HOMES = ("config", "execute", "identities", "inputs", "record")
 
 
 def __getattr__(name: str) -> Any:

@@ -55,12 +55,6 @@ def method_keywords(config: RunConfig) -> dict[str, Any]:
     return keywords
 
 
-def needs_parents_data(config: RunConfig) -> bool:
-    """Whether a run uses each parent's own data: for scores, or for the method itself."""
-    takes = METHODS[config.method].takes
-    return takes.parents_data or find(IMPORTANCE, config.importance, "importance").needs_data
-
-
 def check_choices(config: RunConfig) -> None:
     """Refuse unknown choices, and missing ones without a safe default.
 
@@ -290,7 +284,8 @@ def _balanced(images: Images, n: int, rows: Tensor | None, seed: int) -> Tensor:
 
 
 def _importance_data(config: RunConfig, train: Images, parts: list[Tensor] | None) -> Any:
-    if not needs_parents_data(config) and not config.analyse:
+    needed = METHODS[config.method].takes.parents_data or IMPORTANCE[config.importance].needs_data
+    if not needed and not config.analyse:
         return None
     if parts is None or config.importance_data == "fusion":
         return "fusion"

@@ -82,7 +82,7 @@ def shown(page: Any, level: str) -> None:
     page.wait_for_function(
         """level => {
             const found = [...document.querySelectorAll('.retrofit-neurons .frame')];
-            return found.length === 3 && found.every(one => one.querySelector('canvas').style.width
+            return found.length === 3 && found.every(one => one.querySelector('.base').childElementCount
                 && one.getAttribute('aria-label').startsWith(`Scatter plot of the neurons of level ${level} on`));
         }""",
         arg=level,
@@ -140,10 +140,10 @@ def smallest_text(page: Any) -> float:
 
 
 def words_of_figures(page: Any) -> list[str]:
-    """The text that stands for each figure, drawn by Plotly or on a canvas; every figure has one."""
+    """The text that stands for each figure, drawn by Plotly or by ourselves; every figure has one."""
     figures = page.locator(FIGURES)
     words = [figures.nth(index).get_attribute("aria-label") or "" for index in range(figures.count())]
-    assert len(words) == page.locator(".js-plotly-plot, .retrofit-neurons canvas.base").count()
+    assert len(words) == page.locator(".js-plotly-plot, .retrofit-neurons svg").count()
     return words
 
 

@@ -33,7 +33,7 @@ def rgb(colour: str) -> str:
 def drawn(page, figures: int) -> None:
     page.locator("h1").first.wait_for()
     page.wait_for_function(
-        "least => (plots => plots.length >= least && plots.every(one => one.querySelector('.main-svg, canvas')))"
+        "least => (plots => plots.length >= least && plots.every(one => one.querySelector('.main-svg, .base')))"
         "([...document.querySelectorAll('.js-plotly-plot, .retrofit-neurons')])",
         arg=min(figures, 2),
     )

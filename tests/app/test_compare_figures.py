@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from retrofit_app.figures import DARK, LIGHT, Network
-from retrofit_app.figures.classes import class_sources, forgotten, origins, source
-from retrofit_app.figures.confusion import confusion_matrix
+from retrofit_app.figures.classes import class_sources, confusion_matrix, forgotten, origins, source
 from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.figures.matched import Strip, matched_levels, matched_names
 

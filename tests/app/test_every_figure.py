@@ -7,8 +7,7 @@ import numpy as np
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import DARK, LIGHT, Network
-from retrofit_app.figures.classes import class_sources
-from retrofit_app.figures.confusion import confusion_matrix
+from retrofit_app.figures.classes import class_sources, confusion_matrix
 from retrofit_app.figures.landscape import landscape_surface
 from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.figures.matched import Strip, matched_levels
@@ -40,7 +39,7 @@ FIGURES = {
     "residual": lambda palette: figures.residual_bars(REPORT, palette),
     "activity": lambda palette: figures.activity_histogram(np.arange(8.0), np.arange(8) // 4, palette),
     "activations": lambda palette: figures.activations(GROUPED, palette, height=400),
-    "clusters": lambda palette: figures.clusters(GROUPED, palette, picked=[1], marked=[2], followed=[1, 2]),
+    "clusters": lambda palette: figures.clusters(GROUPED, palette),
     "sizes": lambda palette: figures.cluster_sizes(GROUPED, palette),
     "scores": lambda palette: figures.score_histogram(GROUPED, "Conductance", palette),
     "kept": lambda palette: figures.r2_histogram(ANALYSIS.kept.double().numpy(), REPORT.parents.numpy(), palette),

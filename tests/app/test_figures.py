@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from retrofit_app import figures
 from retrofit_app.figures import DARK, LIGHT, Network
-from retrofit_app.figures.counterparts import counterparts, named
+from retrofit_app.figures.neurons import counterparts, named
 from retrofit_app.figures.palette import shade
 from retrofit_app.figures.placing import RADIUS, number_box, number_positions
 from retrofit_core.fusion.results import LevelReport, frame
@@ -124,9 +124,9 @@ def test_a_network_of_many_levels_has_numbers_that_fit(shipped):
 
 def test_densest_is_the_largest_cluster_and_on_a_tie_the_tightest():
     points = np.array([[0.0, 0], [2, 0], [5, 0], [5.1, 0], [9, 9]])
-    assert figures.densest_cluster(points, np.array([0, 0, 1, 1, 2]), np.ones(5)) == 1
-    assert figures.densest_cluster(points, np.array([0, 0, 0, 1, 1]), np.ones(5)) == 0
-    assert figures.densest_cluster(points, np.arange(5), np.ones(5)) is None
+    assert replace(seen([0, 0, 1, 1, 2]), points=points).densest == 1
+    assert replace(seen([0, 0, 0, 1, 1]), points=points).densest == 0
+    assert seen(list(range(5))).densest is None
 
 
 def colours_of(picture: figures.Picture) -> dict[int, str]:

@@ -189,8 +189,8 @@ def test_presets_can_be_started_and_show_who_gets_what(preset):
     page = open_form(preset=preset)
     assert not page.error, errors(page)
     assert not button(page, "start").disabled
-    strip = next(html.proto.body for html in page.get("html") if "retrofit-split" in html.proto.body)
-    rows = strip.count("class='name'")
+    strip = next(html.proto.body for html in page.get("html") if "class='retrofit-split" in html.proto.body)
+    rows = strip.count("<th scope='row'")
     assert rows == {"four": 4, "compress": 1}.get(preset, 2)
     estimated = any("as a first guess" in element.value and "of memory" in element.value for element in page.markdown)
     assert estimated or button(page, "start").label == "Open that run"  # the shipped pair has been fused
@@ -211,13 +211,13 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
     page = open_form(preset="sharded")
 
     def strip() -> str:
-        return next(html.proto.body for html in page.get("html") if "retrofit-split" in html.proto.body)
+        return next(html.proto.body for html in page.get("html") if "class='retrofit-split" in html.proto.body)
 
     before = strip()
     page.number_input(key="fuse-split_seed").set_value(3).run()
     assert page.query_params["split-seed"] == "3" and strip() != before
     page.number_input(key="fuse-parents").set_value(5).run()
-    assert page.query_params["parents"] == "5" and strip().count("class='name'") == 5
+    assert page.query_params["parents"] == "5" and strip().count("<th scope='row'") == 5
     assert page.query_params["preset"] == "sharded"
     assert "Train two small networks" not in words(page), "the preset's sentence is about other networks"
     page.number_input(key="fuse-split_seed").set_value(0).run()

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from retrofit_app.figures import LIGHT
-from retrofit_app.figures.growing import growing_lines
 from retrofit_app.figures.network import growing_network
+from retrofit_app.figures.tuning import growing_lines
 from retrofit_app.runs import BUNDLED
 
 from .pages import page_at, words

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from retrofit_app import runs
-from retrofit_app.models.heads import attended, on_patches
+from retrofit_app.models.activity import attended, on_patches
 from retrofit_core.data import load
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, save_model

@@ -12,8 +12,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from retrofit_app import figures, runs, widgets
-from retrofit_app.figures.counterparts import counterparts
-from retrofit_app.figures.marks import ALONE, OTHER
+from retrofit_app.figures.neurons import counterparts
+from retrofit_app.figures.plane import ALONE, OTHER
 from retrofit_app.models import activity
 from retrofit_app.pages.learn import page as learn
 from retrofit_app.pages.levels.reading import LEARNED

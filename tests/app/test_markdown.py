@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from streamlit.testing.v1 import AppTest
 
 from retrofit_app.figures import escaped, plain_text
-from retrofit_app.figures.markdown import JOINER
+from retrofit_app.figures.words import JOINER
 from tests.marks import each_case
 
 from .analyses import plain

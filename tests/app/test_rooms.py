@@ -31,7 +31,6 @@ WITHOUT_STREAMLIT = (
     "shell/style.py",
     "address/rule.py",
     "address/readers.py",
-    "address/fields.py",
     "address/neurons.py",
 )
 

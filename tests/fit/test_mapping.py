@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.fusion.fit import Groups, mapped_weights
+from retrofit_core.fusion.mapping import Groups, mapped_weights
 from retrofit_core.networks.levels import partition
 from tests import reference
 from tests.flat import fuse

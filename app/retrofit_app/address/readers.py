@@ -9,12 +9,14 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
+from retrofit_core.system.registry import known_name
+
 Reader = Callable[[str], Any]
 MOST_DIGITS = 12  # of an integer
 
 
 def one_of(names: Collection[str] | Callable[[], Collection[str]], what: str = "") -> Reader:
-    """One of several words, given directly or by a function.
+    """One of several words, given directly or by a function; `kf-gradient`, as on the command line, is KF-Gradient.
 
     Args:
         what: what they name, for the message about an unknown word: "level of this run"; "" to list them.
@@ -22,23 +24,12 @@ def one_of(names: Collection[str] | Callable[[], Collection[str]], what: str = "
 
     def read(text: str) -> str:
         words = names() if callable(names) else names
-        name = spelled(text, words)
-        if name is None:
-            raise ValueError(f"no such {what}" if what else f"it is one of {', '.join(words)}")
-        return name
+        try:
+            return known_name(dict.fromkeys(words), text, what)
+        except ValueError:
+            raise ValueError(f"no such {what}" if what else f"it is one of {', '.join(words)}") from None
 
     return read
-
-
-def spelled(text: str, names: Collection[str]) -> str | None:
-    """The name that a text means, as the table writes it: `kf-gradient`, as on the command line, is KF-Gradient.
-
-    None if it is no name, or could be several.
-    """
-    if text in names:
-        return text
-    same = [name for name in names if name.lower().replace("_", "-") == text.lower().replace("_", "-")]
-    return same[0] if len(same) == 1 else None
 
 
 def number(least: float = -math.inf, most: float = math.inf, digits: int = 12) -> Reader:

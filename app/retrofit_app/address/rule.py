@@ -1,4 +1,4 @@
-"""A page's parameters: one pure rule for the address, its last reading, and the widgets.
+"""A page's parameters: one pure rule for the address, its last reading, and the widgets; and how forms ask for them.
 
 The address is the truth: each change writes it once, in the callback of the used widget. If it changed without us
 (a link, Back, an edit by hand), it wins over the widgets; otherwise the widgets win.
@@ -9,11 +9,11 @@ the address without a word; so is the value of a control that another view hides
 rewording breaks links; and what is picked in figures is no widget.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from .readers import Reader, Switch, one_of
+from .readers import Reader, Switch, number, one_of, path
 
 #: Most characters of a value; longer ones are nonsense. Every second of 2,000 neurons has to fit.
 LONGEST = 8000
@@ -33,7 +33,7 @@ class Parameter:
     until_run: bool = False
     """Opening another run resets it, whatever its networks"""
     control: Any = None
-    """How a form asks for it: a `fields.Control`"""
+    """How a form asks for it: a `Control`"""
 
     @property
     def word(self) -> str:
@@ -132,3 +132,41 @@ def merged(url: Query, parameters: Sequence[Parameter], address: Mapping[str, st
     """The whole address after a change of these parameters, with one value per word; other words keep theirs."""
     words = {parameter.word for parameter in parameters}
     return {**{word: texts[-1] for word, texts in url.items() if texts and word not in words}, **address}
+
+
+# --- fields of forms: one declaration says what the address holds and how the form asks for it ----
+
+
+@dataclass(frozen=True)
+class Control:
+    """How a form asks for a value: a list if there are options, a number if there are limits, else a text."""
+
+    label: str
+    width: Any = "stretch"
+    """px, or "stretch" """
+    options: Collection[str] = ()
+    words: Callable[[str], str] = str
+    """An option's label"""
+    limits: tuple[float, float] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of Streamlit's control"""
+
+
+def choice(default: str, options: Collection[str], label: str, width: Any = "stretch") -> Any:
+    """A field for one of several values; a dict of options gives their labels."""
+    words = options.__getitem__ if isinstance(options, Mapping) else str
+    return declared(default, one_of(options), control=Control(label, width, options, words))
+
+
+def amount(
+    default: float, least: float, most: float, label: str, width: Any = "stretch", digits: int = 0, **settings: Any
+) -> Any:
+    """A field for a number within limits, an integer unless it has digits; `settings` are for st.number_input."""
+    whole = {} if digits else {"step": 1}  # without it the control gives 7.0
+    control = Control(label, width, limits=(least, most), settings={**whole, **settings})
+    return declared(default, number(least, most, digits), control=control)
+
+
+def text(label: str, placeholder: str, width: Any = "stretch") -> Any:
+    """A field for a text that may be a path, empty by default."""
+    return declared("", path, control=Control(label, width, settings={"placeholder": placeholder}))

@@ -98,22 +98,14 @@ def agreement_words(agreement: Sequence[dict[str, Any]]) -> str:
     first, second = title(row["first"]), title(row["second"])
     if row["mean"] >= 1:
         return "All scores give the same groups here."
+    least = f"{first} and {second} agree least, with {number(row['mean'], 2)}."
     floor = min((table[frozenset((name,))] for name in (row["first"], row["second"])), key=lambda pair: pair["mean"])
     if floor["least"] >= 1:
-        return (
-            f"{first} and {second} agree least, with {number(row['mean'], 2)}. This grouping has no randomness, so the whole "
-            "difference comes from the scores."
-        )
+        return f"{least} This grouping has no randomness, so the whole difference comes from the scores."
     seeds = f"{number(floor['mean'], 2)} ({number(floor['least'], 2)} to {number(floor['most'], 2)})"
     if row["mean"] >= floor["least"]:
-        return (
-            f"{first} and {second} agree least, with {number(row['mean'], 2)}. Two seeds of one score agree with "
-            f"{seeds}, so this may be the chance of another start."
-        )
-    return (
-        f"{first} and {second} agree least, with {number(row['mean'], 2)}. Two seeds of one score agree better, with {seeds}, "
-        "so these scores do group differently."
-    )
+        return f"{least} Two seeds of one score agree with {seeds}, so this may be the chance of another start."
+    return f"{least} Two seeds of one score agree better, with {seeds}, so these scores do group differently."
 
 
 def index_words(agreement: Sequence[dict[str, Any]], first: str, second: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from retrofit_core.system.tables import latex_escaped
+from retrofit_core.system.tables import latex_escaped, markdown_table
 
 from .palette import Palette
 
@@ -97,15 +97,15 @@ class Table:
 
     def markdown(self) -> str:
         """A table for a README; the best is bold."""
-        titles = [column.title for column in self.columns]
-        rows = [titles, ["--:" if column.is_number else "---" for column in self.columns]]
+        titles, rows = [column.title for column in self.columns], []
         for line in self.lines:
             if line.heading:
                 rows.append([f"*{_in_markdown(line.heading)}*", *[""] * (len(titles) - 1)])
             else:
                 cells = map(_in_markdown, self._filled(line, "" if line.is_reference else DASH))
                 rows.append([f"**{cell}**" if index in line.best else cell for index, cell in enumerate(cells)])
-        text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        numbers = [index for index, column in enumerate(self.columns) if column.is_number]
+        text = markdown_table(titles, rows, numbers)
         return "\n\n".join([text, *map(_in_markdown, self.notes)]) + "\n"
 
     def latex(self) -> str:

@@ -1,19 +1,16 @@
 """A level's neurons as a grouping joins them: the paper's cluster figure."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .drawing import NOTHING, Trace, line, mark, scatter
-from .marks import FEW, OTHER, Marks, cluster_words, digits, fills, marks
-from .neurons import Neurons, centroid, neurons
+from .neurons import Neurons, neurons
 from .palette import GLYPHS, SHAPES, Palette
 from .picture import Picture
-from .plane import mark_size, square
+from .plane import FEW, OTHER, Marks, cluster_words, fills, mark_size, marks, square
 from .words import network
 
-MOST_NAMES = 12  # most marked neurons whose names are shown
 EDGE = 1.6  # px, the outline of a mark, in the colour of its network
 
 #: The stroke of a neuron outside the frame, in halves of the frame.
@@ -25,9 +22,6 @@ def clusters(
     palette: Palette,
     *,
     reference: Neurons | None = None,
-    picked: Sequence[int] = (),
-    marked: Sequence[int] = (),
-    followed: Sequence[int] = (),
     whole: bool = False,
     height: int = 430,
 ) -> Picture:
@@ -42,40 +36,24 @@ def clusters(
     Args:
         level: a `LevelReport`, or `Neurons`.
         reference: the grouping whose clusters set the colours; by default this one.
-        picked: neurons with a thin ring; the others are dimmed.
-        marked: neurons with a thick ring and a name.
-        followed: neurons with lines to their centre: one cluster of this or another grouping.
         whole: whether the frame holds every neuron.
     """
     grouped = level if isinstance(level, Neurons) else neurons(level)
-    sizes = np.clip(mark_size(len(grouped.labels)) * np.sqrt(grouped.weights), 4, 26)
     look = marks(grouped, reference, whole)
-    low, high = look.centre - look.reach, look.centre + look.reach
     traces: list[Trace] = []
     for cluster in look.joined:
         members = grouped.labels == cluster
-        middle = np.clip(centroid(grouped.points, grouped.weights, members), low, high)
         kind = int(look.kinds[members][0])
         colour = palette.muted if kind == OTHER else fills(palette)[kind]
         ends = look.points[members if len(grouped.labels) <= FEW else members & look.inside]
-        traces.append(_spokes(ends, middle, colour, 1.2 if kind else 0.8))
-    if len(followed):
-        ends = look.points[np.asarray(followed, dtype=int)]
-        traces.append(_spokes(ends, ends.mean(axis=0), palette.accent, 1.6))
+        traces.append(_spokes(ends, look.middles[cluster], colour, 1.2 if kind else 0.8))
     if not look.inside.all():
         traces.append(_outwards(look.points[~look.inside], look.centre, OUT * look.reach, palette.muted))
-    traces.append(_marks(look, sizes, grouped, palette, picked))
-    if len(picked):
-        traces.append(_rings(picked, look, sizes, palette, 5, 1.5))
-    if len(marked):
-        named = len(marked) <= MOST_NAMES
-        traces.append(
-            _rings(marked, look, sizes, palette, 9, 3, [grouped.names[row] for row in marked] if named else None)
-        )
+    traces.append(_marks(look, grouped, palette))
     return square(
         traces,
         grouped,
-        (look.centre, look.reach),
+        look,
         palette,
         height,
         *cluster_words(grouped, int((~look.inside).sum())),
@@ -101,37 +79,16 @@ def _outwards(points: np.ndarray, centre: np.ndarray, reach: float, colour: str)
     return line(x, y, colour, 2, connectgaps=False, cliponaxis=False)
 
 
-def _rings(
-    neurons: Sequence[int],
-    look: Marks,
-    sizes: np.ndarray,
-    palette: Palette,
-    larger: int,
-    width: float,
-    names: Sequence[str] | None = None,
-) -> Trace:
-    """Rings around neurons, `larger` than these by so many px, with names above if given."""
-    rows = np.asarray(neurons, dtype=int)
-    ring = mark("circle-open", (sizes[rows] + larger).round(1).tolist(), palette.accent, palette.accent, width)
-    words = {"text": names, "textposition": "top center", "textfont": {"color": palette.accent}}
-    mode = "markers" if names is None else "markers+text"
-    x, y = look.points[rows].T
-    return scatter(x, y, mode, cliponaxis=False, marker=ring, **words)
-
-
-def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, picked: Sequence[int]) -> Trace:
+def _marks(look: Marks, grouped: Neurons, palette: Palette) -> Trace:
     """All neurons in one trace: browsers draw it twice as fast as one trace per layer."""
-    order = np.argsort(-sizes, kind="stable")  # small marks on top of large ones
-    # From the bottom: alone, other clusters, coloured ones, the densest.
-    layer = np.select([look.kinds == 0, look.kinds < OTHER, look.kinds == OTHER], [3, 2, 1], 0)
-    rows = order[np.argsort(layer[order], kind="stable")]
+    rows = look.order
     kinds, labels, inside = look.kinds[rows], grouped.labels[rows], look.inside[rows]
     shapes = [SHAPES[parent % len(SHAPES)] for parent in grouped.parents[rows]]
     colours = np.array(fills(palette), dtype=object)[kinds]
     edges = [palette.parent(parent) for parent in grouped.parents[rows]]
     marker = mark(
         shapes,
-        (sizes[rows] * np.where(np.array(shapes) == "cross", 1.2, 1)).round(1).tolist(),
+        (look.sizes[rows] * np.where(np.array(shapes) == "cross", 1.2, 1)).round(1).tolist(),
         colours.tolist(),
         edges,
         EDGE,
@@ -145,7 +102,7 @@ def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, p
         grouped.distances[rows].tolist(),
         strict=True,
     )
-    x, y = look.points[rows].round(digits(float(np.ptp(look.points)))).T
+    x, y = look.points[rows].T
     return scatter(
         x,
         y,
@@ -159,8 +116,6 @@ def _marks(look: Marks, sizes: np.ndarray, grouped: Neurons, palette: Palette, p
         # The mark carries the neuron's number: its place in the trace means nothing.
         customdata=[[row] for row in rows.tolist()],
         marker=marker,
-        unselected={"marker": {"opacity": 0.25}},
-        **({"selectedpoints": np.flatnonzero(np.isin(rows, picked)).tolist()} if len(picked) else {}),
     )
 
 

@@ -110,6 +110,16 @@ def drawn(
     )
 
 
+def faceted(figure: go.Figure, palette: Palette, height: int, **margin: int) -> None:
+    """Give a figure of plotly.express, with panels and a legend, the looks of the others."""
+    figure.update_layout(
+        template=go.layout.Template(template(palette)),
+        height=height,
+        margin=margin,
+        legend={**BELOW, "orientation": "h", "xref": "container", "title": ""},
+    )
+
+
 # --- axes -----------------------------------------------------------------------------------------
 
 

@@ -7,10 +7,9 @@ import numpy as np
 
 from .diagnosis import AVERAGED
 from .drawing import BARE, axis, bars, colour_key, drawn, edge, hatched, line, log_ticks, mark, rows, scatter
-from .markdown import escaped
 from .palette import HALO, SHAPES, VIRIDIS, Palette
 from .picture import Picture
-from .words import lettered, listing, number, percent
+from .words import escaped, lettered, listing, number, percent
 
 GRID = 61
 RIDGE = "the ridge penalty on large weights keeps the fit away from it, so that it does not follow these few samples too closely."

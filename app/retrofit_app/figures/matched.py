@@ -6,10 +6,9 @@ from typing import Any
 
 import pandas as pd
 import plotly.express as px
-import plotly.graph_objects as go
 
 from .diagnosis import error_tips, error_words, errors_of, fitted
-from .drawing import BELOW, template
+from .drawing import faceted
 from .palette import Palette
 from .picture import Picture
 from .words import listing, percent
@@ -79,11 +78,8 @@ def matched_levels(first: Strip, second: Strip, palette: Palette) -> Picture:
     figure.update_xaxes(range=[0.4, len(names) + 0.6], tickvals=list(ticks), ticktext=list(ticks.values()))
     most = max(float(errors_of(strip.table).max()) for strip in (first, second))
     figure.update_yaxes(range=[0, 1.25 * most or 1], showgrid=False)
-    figure.update_layout(
-        barmode="stack",
-        template=go.layout.Template(template(palette)), height=380, margin={"t": 34, "b": 60, "l": 48, "r": 8},
-        legend={**BELOW, "orientation": "h", "xref": "container", "title": ""},
-    )  # fmt: skip
+    figure.update_layout(barmode="stack")
+    faceted(figure, palette, 380, t=34, b=60, l=48, r=8)
     return Picture(
         figure,
         f"Grouping and approximation error of {len(names)} levels of {first.name}, above, and {second.name}, below",

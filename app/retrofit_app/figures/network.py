@@ -82,30 +82,8 @@ def growing_network(
     done = 0 if table is None else len(table)
     tallest = max(*map(max, widths), *fused)
     heights = [_height(width, tallest) for width in fused]
-    looks, words, said = (
-        [(palette.paper, palette.muted)] * len(fused),
-        [""] * len(fused),
-        ["not fused yet"] * len(fused),
-    )
-    if done:
-        errors, top = errors_of(table), max(PALEST, float(errors_of(table).max()))
-        looks[:done] = [mixed(palette.paper, palette.grouping, 0.06 + 0.94 * error / top) for error in errors]
-        words[:done], said[:done] = error_words(errors, len(fused) <= NAMED), error_tips(table)
-    places = list(range(len(fused)))
-    blocks = bars(
-        places,
-        heights,
-        [f"level {index + 1}, {names[index]}<br>{tip.partition('<br>')[2] or tip}" for index, tip in enumerate(said)],
-        base=[-height / 2 for height in heights],
-        width=BLOCK,
-        marker={"color": [tint for tint, _ in looks], "line": edge(palette.muted)},
-        text=words if len(fused) <= MANY else None,
-        textposition="inside",
-        insidetextanchor="middle",
-        constraintext="none",
-        textangle=0,
-        textfont={"color": [ink for _, ink in looks]},
-    )
+    said = [*([] if table is None else error_tips(table)), *["not fused yet"] * (len(fused) - done)]
+    tips = [f"level {index + 1}, {names[index]}<br>{tip.partition('<br>')[2] or tip}" for index, tip in enumerate(said)]
     # The last bars are those that pulse: one around the level in work, flat if there is none.
     at = len(fused) - 1 if current is None else current
     high = 0.0 if current is None else heights[at] + 0.05
@@ -119,7 +97,12 @@ def growing_network(
     now = "" if current is None else f"; level {current + 1}, {names[current]}, is being fused"
     return drawn(
         palette,
-        [_flows(widths[0], heights, palette), *_parents(widths, tallest, palette), blocks, pulse],
+        [
+            _flows(widths[0], heights, palette),
+            *_parents(widths, tallest, palette),
+            _blocks(table, heights, palette, tips),
+            pulse,
+        ],
         140,
         f"The networks drawn with {done} of {len(fused)} levels filled",
         f"{done} of {len(fused)} levels are fused{now}.",
@@ -134,15 +117,26 @@ def _height(width: int, tallest: int) -> float:
     return max(LEAST, (width / tallest) ** 0.5)
 
 
-def _blocks(table: Any, heights: Sequence[float], palette: Palette) -> Trace:
-    errors, both = errors_of(table), fitted(table)
-    top = max(PALEST, float(errors.max()))
+def _blocks(table: Any, heights: Sequence[float], palette: Palette, tips: Sequence[str] | None = None) -> Trace:
+    """A bar for each level, in the tint of its error, with it in figures; outlines where there is none yet.
+
+    Args:
+        table: of the finished levels; None if there is none.
+    """
+    errors: Any = [] if table is None else errors_of(table)
+    top, count = max([PALEST, *errors]), len(heights)
     looks = [mixed(palette.paper, palette.grouping, 0.06 + 0.94 * error / top) for error in errors]
-    mostly = (table["approximation share"] > table["grouping share"]).tolist()
-    hatch = hatched(palette, [tint for tint, _ in looks], ["/" if both and most else "" for most in mostly])
+    looks += [(palette.paper, palette.muted)] * (count - len(looks))
+    hatches = [""] * count
+    if table is not None and fitted(table):
+        mostly = (table["approximation share"] > table["grouping share"]).tolist()
+        hatches[: len(errors)] = ["/" if most else "" for most in mostly]
+    hatch = hatched(palette, [tint for tint, _ in looks], hatches)
+    words = [*error_words(errors, count <= NAMED), *[""] * (count - len(errors))]
     return bars(
-        list(range(len(table))),
+        list(range(count)),
         list(heights),
+        tips,
         base=[-height / 2 for height in heights],
         width=BLOCK,
         # Thin and faint, so that the number stays readable.
@@ -151,7 +145,7 @@ def _blocks(table: Any, heights: Sequence[float], palette: Palette) -> Trace:
             "pattern": {**hatch["pattern"], "solidity": 0.15, "fgopacity": 0.35},
             "line": edge(palette.muted),
         },
-        text=error_words(errors, len(table) <= NAMED) if len(table) <= MANY else None,
+        text=words if count <= MANY else None,
         textposition="inside",
         insidetextanchor="middle",
         constraintext="none",

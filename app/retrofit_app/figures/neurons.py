@@ -9,6 +9,9 @@ import numpy as np
 
 from .words import letter
 
+NAMED = 6  # clusters with a colour: the densest in ink, and five hues
+ALIKE = 0.1  # the least Jaccard index at which two clusters correspond
+
 
 @dataclass(frozen=True, eq=False)
 class Neurons:
@@ -63,22 +66,27 @@ class Neurons:
         return table.sum(1) > 1
 
     @cached_property
-    def densest(self) -> int | None:
-        """See `densest_cluster`."""
-        return densest_cluster(self.points, self.labels, self.weights)
+    def centroids(self) -> np.ndarray:
+        """(width, 2) each cluster's importance-weighted mean in the plane; without importance its members count alike."""
+        total = np.bincount(self.labels, self.weights, self.width)
+        weights = np.where(total[self.labels] > 0, self.weights, 1.0)
+        counted = np.maximum(np.bincount(self.labels, weights, self.width), 1e-300)
+        return np.stack([np.bincount(self.labels, weights * axis, self.width) / counted for axis in self.points.T], 1)
 
     @cached_property
     def distances(self) -> np.ndarray:
         """(m,) each neuron's distance to its cluster's centroid in the plane."""
-        total = np.bincount(self.labels, self.weights, self.width)
-        even = total[self.labels] <= 0  # without importance, members count alike
-        weights = np.where(even, 1.0, self.weights)
-        sums = [np.bincount(self.labels, weights * axis, self.width) for axis in self.points.T]
-        counted = np.maximum(np.bincount(self.labels, weights, self.width), 1e-300)
-        centroids = np.stack(sums, axis=1) / counted[:, None]
-        return np.where(
-            self.counts[self.labels] == 1, 0.0, np.linalg.norm(self.points - centroids[self.labels], axis=1)
-        )
+        away = np.linalg.norm(self.points - self.centroids[self.labels], axis=1)
+        return np.where(self.counts[self.labels] == 1, 0.0, away)
+
+    @cached_property
+    def densest(self) -> int | None:
+        """The cluster with most members, on a tie the one with the lowest mean distance to its centroid; None if all are
+        single."""
+        if self.counts.max() < 2:
+            return None
+        tied = np.flatnonzero(self.counts == self.counts.max()).tolist()
+        return min(tied, key=lambda cluster: self.distances[self.labels == cluster].mean())
 
     @property
     def hidden(self) -> float:
@@ -137,22 +145,52 @@ def destinations(grouped: Neurons, rows: Sequence[int]) -> list[tuple[int, int]]
     return list(zip(clusters[order].tolist(), counts[order].tolist(), strict=True))
 
 
-def densest_cluster(points: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> int | None:
-    """The cluster with most members, on a tie the one with the lowest mean distance to its weighted centroid; None if
-    all are single."""
-    counts = np.bincount(labels)
-    if counts.max() < 2:
-        return None
-    tied = np.flatnonzero(counts == counts.max()).tolist()
-
-    def spread(cluster: int) -> float:
-        members = labels == cluster
-        return float(np.linalg.norm(points[members] - centroid(points, weights, members), axis=1).mean())
-
-    return min(tied, key=spread)
+# --- clusters of two groupings that correspond ---------------------------------------------------
 
 
-def centroid(points: np.ndarray, weights: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """(2,) importance-weighted mean of neurons; without importance all count alike."""
-    total = weights[members].sum()
-    return np.average(points[members], axis=0, weights=weights[members] if total > 0 else None)
+def named(reference: Neurons) -> list[int]:
+    """A grouping's coloured clusters: its densest, then the largest; among equals the most important."""
+    if reference.densest is None:
+        return []
+    weights = np.bincount(reference.labels, reference.weights, reference.width)
+    order = np.lexsort((-weights, -reference.counts)).tolist()
+    several = [cluster for cluster in order if reference.counts[cluster] > 1 and cluster != reference.densest]
+    return [reference.densest, *several[: NAMED - 1]]
+
+
+def counterparts(reference: Neurons, grouped: Neurons) -> np.ndarray:
+    """(width,) for each cluster of a grouping, the index in `named(reference)` of its counterpart; -1 for none.
+
+    Pairs are formed greedily by the Jaccard index (members of both over members of either), the most alike first, each
+    cluster once.
+    """
+    places = np.full(grouped.width, -1)
+    alike = []
+    for number, cluster in enumerate(named(reference)):
+        members = reference.labels == cluster
+        shared = np.bincount(grouped.labels[members], minlength=grouped.width)
+        either = grouped.counts + int(members.sum()) - shared
+        others = np.flatnonzero((shared > 0) & (grouped.counts > 1)).tolist()
+        alike += [(-shared[other] / either[other], number, other) for other in others]
+    joined: set[int] = set()
+    for share, number, other in sorted(alike):
+        if -share >= ALIKE and number not in joined and places[other] < 0:
+            places[other] = number
+            joined.add(number)
+    return places
+
+
+def flow(reference: Neurons, grouped: Neurons) -> str:
+    """Where the densest cluster's members go in another grouping: "40 of 63 members stay together, joined by 41 others"."""
+    if reference.densest is None:
+        return "no group to follow"
+    first = np.flatnonzero(counterparts(reference, grouped) == 0)
+    before = reference.labels == reference.densest
+    if not len(first):
+        return f"the {before.sum()} members are spread over {len(np.unique(grouped.labels[before]))} groups"
+    after = grouped.labels == first[0]
+    together = int((before & after).sum())
+    others = int(after.sum()) - together
+    whole = "all" if together == before.sum() else f"{together} of"
+    beside = f", joined by {others} other{'' if others == 1 else 's'}" if others else ""
+    return f"{whole} {before.sum()} members stay together{beside}"

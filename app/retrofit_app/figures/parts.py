@@ -5,9 +5,8 @@ from typing import Any
 
 import pandas as pd
 import plotly.express as px
-import plotly.graph_objects as go
 
-from .drawing import BELOW, template
+from .drawing import faceted
 from .palette import Palette
 from .picture import Picture
 from .words import listing, number, signed
@@ -57,11 +56,7 @@ def parts(
     figure.for_each_annotation(lambda note: note.update(text=note.text.removeprefix("panel="), align="left"))
     figure.update_traces(textposition="top center", marker_size=8)
     figure.add_vline(0, line_color=palette.muted, line_width=1)
-    height = TOP + BOTTOM + ROW * (len(shown) + 1)
-    figure.update_layout(
-        template=go.layout.Template(template(palette)), height=height, margin={"l": 4, "r": 8, "t": TOP, "b": BOTTOM},
-        legend={**BELOW, "orientation": "h", "xref": "container", "title": ""},
-    )  # fmt: skip
+    faceted(figure, palette, TOP + BOTTOM + ROW * (len(shown) + 1), l=4, r=8, t=TOP, b=BOTTOM)
     figure.update_yaxes(automargin=True, showgrid=False, range=(-0.6, len(shown) - 0.2))
     badges = listing(list(dict.fromkeys(column.badge for column in columns if column.name in set(frame["column"]))))
     most = frame.loc[frame.groupby("column", sort=False)["size"].idxmax()]

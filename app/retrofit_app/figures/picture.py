@@ -10,8 +10,8 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.utils import PlotlyJSONEncoder
 
-from .markdown import escaped
 from .palette import CONFIG, TEXT, Palette
+from .words import escaped
 
 
 @dataclass(frozen=True)

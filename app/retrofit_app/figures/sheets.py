@@ -1,12 +1,13 @@
-"""Contact sheets: a column of images for each class that a network saw, higher if it saw more."""
+"""Which network saw which classes: contact sheets, a column of images for each class, higher if it saw more; a strip of
+counts."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from .palette import Palette
-from .words import listing
+from .palette import Palette, mixed, scale
+from .words import listing, percent
 
 MOST_CLASSES = 12  # columns of a sheet
 ROWS = 3  # images of the most frequent class
@@ -76,3 +77,64 @@ def _sheet(sheet: Sheet) -> str:
 
 def _classes(names: Sequence[str]) -> str:
     return f"class {names[0]}" if len(names) == 1 else f"the classes {listing(names)}"
+
+
+# --- counts of images -----------------------------------------------------------------------------
+
+NUMBERED = 20  # most classes for which cells have numbers
+
+
+def split_strip(
+    counts: Sequence[Sequence[int]], classes: Sequence[str], networks: Sequence[str], palette: Palette
+) -> str:
+    """Each network's (rows) training images of each class (columns); transposed on narrow screens.
+
+    Cells are shaded by count, in the network's colour, and contain the number, or "·" for none, so that colour alone says
+    nothing.
+
+    Args:
+        counts: one row of class counts per network.
+    """
+    most = max((value for row in counts for value in row), default=0) or 1
+    numbered = len(classes) <= NUMBERED
+
+    def cell(value: int, tip: str, style: str = "") -> str:
+        return f"<td title='{escape(tip, quote=True)}' style='{style}'>{(value or '·') if numbered else ''}</td>"
+
+    def row(index: int) -> str:
+        name, values = networks[index], counts[index]
+        shades = [mixed(scale(palette)[0], palette.parent(index), 0.85 * value / most) for value in values]
+        cells = [
+            cell(value, f"{name}, class {of}: {value}", f"background:{colour};color:{ink}")
+            for of, value, (colour, ink) in zip(classes, values, shades, strict=True)
+        ]
+        return f"<tr><th scope='row'>{escape(name)}</th>{''.join(cells)}{cell(sum(values), f'{name}, all')}</tr>"
+
+    heads = (
+        f"<th scope='col' title='{escape(name, quote=True)}'>{escape(name) if numbered else ''}</th>"
+        for name in (*classes, "all")
+    )
+    alt = escape(f"Training images per class and network. {split_words(counts, classes, networks)}", quote=True)
+    size = f"--classes:{len(classes)};--rows:{len(classes) + 2};--networks:{len(networks)}"
+    return (
+        f"<table class='retrofit-split{' numbered' if numbered else ''}' style='{palette.css};{size}' aria-label='{alt}'>"
+        f"<thead><tr><td></td>{''.join(heads)}</tr></thead><tbody>{''.join(map(row, range(len(counts))))}</tbody></table>"
+    )
+
+
+def split_words(counts: Sequence[Sequence[int]], classes: Sequence[str], networks: Sequence[str]) -> str:
+    """What the strip shows beside its numbers; empty for a single network."""
+    owners = [sum(row[index] > 0 for row in counts) for index in range(len(classes))]
+    alone = sum(count == 1 for count in owners)
+    if len(networks) == 1:
+        return ""
+    if alone == len(classes):
+        return "No class is seen by two networks."
+    if all(list(row) == list(counts[0]) for row in counts):
+        return f"Each network gets the same {sum(counts[0])} images of {len(classes)} classes."
+    shares = [
+        max(row[index] for row in counts) / (sum(row[index] for row in counts) or 1) for index in range(len(classes))
+    ]
+    worst = max(range(len(classes)), key=shares.__getitem__)
+    owner = networks[max(range(len(counts)), key=lambda parent: counts[parent][worst])]
+    return f"Most unequal: {owner} has {percent(100 * shares[worst], 0)} of class {classes[worst]}."

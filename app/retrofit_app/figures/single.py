@@ -1,10 +1,10 @@
-"""Numbers of single neurons: activity, importance, how much is kept, and one neuron in detail."""
+"""Numbers of single neurons: activity, importance, how much is kept; one group with its target, and one fused neuron."""
 
 import numpy as np
 
-from .drawing import axis, bars, diagonal, drawn, hatched, mark, padded, scatter
+from .drawing import axis, bars, diagonal, drawn, hatched, line, mark, padded, scatter
 from .neurons import Neurons
-from .palette import Palette
+from .palette import SHAPES, Palette
 from .picture import Picture
 from .words import listing, network, number, percent
 
@@ -14,6 +14,8 @@ FAINT = 0.01
 OCTAVES = {"≈0": 0.0, "<⅛": FAINT, "⅛": 0.125, "¼": 0.25, "½": 0.5, "1": 1, "2": 2, "4": 4, ">8": 8}
 TENTHS = {"0": 0.0, **{f".{low}": low / 10 for low in range(1, 10)}}
 HATCHES = ("", "/", "x", "-", ".", "+")
+#: Most members (the most important) and samples that are drawn.
+MOST, SAMPLES = 6, 60
 
 
 def _histogram(
@@ -104,6 +106,54 @@ def r2_histogram(kept: np.ndarray, parents: np.ndarray, palette: Palette) -> Pic
     few = f"{lost} of {len(kept)} neurons {'keeps' if lost == 1 else 'keep'}" if lost else "No neuron keeps"
     finding = f"Share of a neuron's variance that is kept, on average: {words}. {few} less than a tenth."
     return _histogram(kept, parents, TENTHS, palette, "R² from the fused neuron (.9: from .9 to 1)", "R²", finding)
+
+
+def members_and_target(grouped: Neurons, cluster: int, outputs: np.ndarray, palette: Palette) -> Picture:
+    """The outputs of a group's members, sample by sample, with their importance-weighted mean as a line.
+
+    Args:
+        outputs: (n, m) of all the level's neurons on the same samples.
+    """
+    rows = np.flatnonzero(grouped.labels == cluster)
+    own, weights = outputs[:, rows], grouped.weights[rows]
+    weights = weights if weights.sum() > 0 else np.ones(len(rows))
+    target = np.average(own, axis=1, weights=weights)
+    shown = np.argsort(target)[np.unique(np.linspace(0, len(target) - 1, SAMPLES).round().astype(int))]
+    x = list(range(1, len(shown) + 1))
+    ranked: list[int] = np.argsort(-weights, kind="stable")[:MOST].tolist()
+    traces = [
+        scatter(
+            x,
+            own[shown, member],
+            "markers",
+            f"{grouped.names[rows[member]]}: %{{y:.3g}}",
+            name=f"{grouped.names[rows[member]]}, {percent(100 * weights[member] / weights.sum(), 0)}",
+            marker=mark(SHAPES[parent % len(SHAPES)], 7, palette.parent(parent), palette.outline),
+        )
+        for member, parent in zip(ranked, grouped.parents[rows[ranked]].tolist(), strict=True)
+    ]
+    traces.append(line(x, target[shown], palette.accent, 3, tip="target: %{y:.3g}", name="target"))
+    spread = float((weights * ((own - own.mean(0)) ** 2).sum(0)).sum())
+    left = float((weights * ((own - target[:, None]) ** 2).sum(0)).sum())
+    kept = (
+        f"The line leaves out {percent(100 * min(left / spread, 9.99), 0)} of the members' own variance, weighted by importance"
+        if spread > 0
+        else "The members do not change"
+    )
+    several = len(rows) > 1
+    finding = f"{kept}: that is the grouping error here." if several else "One member alone is its own target."
+    more = f" {MOST} of {len(rows)} members are drawn, the most important first." if len(rows) > MOST else ""
+    names = [grouped.names[row] for row in rows[ranked]]
+    return drawn(
+        palette,
+        traces,
+        360,
+        f"Outputs of {', '.join(names)} to {len(shown)} samples, and their weighted mean, which is the target of fused neuron "
+        f"{cluster}",
+        finding + more,
+        xaxis=axis("samples, in the order of the target", showgrid=False, showticklabels=False),
+        yaxis=axis("output", automargin=True),
+    )
 
 
 def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Palette) -> Picture:

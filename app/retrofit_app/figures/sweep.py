@@ -9,6 +9,7 @@ from .drawing import across_paper, axis, drawn, edge, mark, note, padded, scatte
 from .noise import Difference
 from .palette import Palette
 from .picture import Picture
+from .placing import shared_places
 from .words import lettered, listing, number, percent
 
 WIDE = 8  # values over more than this factor are on a logarithmic axis
@@ -90,21 +91,20 @@ def swept(curve: Mapping[str, Any], palette: Palette) -> Picture:
         clickmode="event+select",
         shapes=[across_paper(accuracy, edge(palette.muted, 1, "dot")) for accuracy in near.values()],
         annotations=[
-            note(words, 1, accuracy, palette.muted, xref="paper", xanchor="right", yanchor="bottom", showarrow=False)
-            for accuracy, words in _labels(near, (top - bottom) / LINES).items()
+            note(
+                ", ".join(f"{word} {number(near[word])}" for word in words),
+                1,
+                near[words[0]],
+                palette.muted,
+                xref="paper",
+                xanchor="right",
+                yanchor="bottom",
+            )
+            for words in shared_places(near, (top - bottom) / LINES)
         ],
         xaxis=axis(name, range=[low, high], **({"type": "log"} if is_log else {}), **ticks),
         yaxis=axis("accuracy, %", range=[bottom, top], nticks=6),
     )
-
-
-def _labels(near: Mapping[str, float], apart: float) -> dict[float, str]:
-    """Where to write which networks' names: those of nearly equal accuracy share a place."""
-    places: dict[float, str] = {}
-    for word, accuracy in sorted(near.items(), key=lambda each: -each[1]):
-        above = next((place for place in places if abs(place - accuracy) < apart), accuracy)
-        places[above] = ", ".join(filter(None, (places.get(above), f"{word} {number(accuracy)}")))
-    return places
 
 
 def beside(curve: Mapping[str, Any]) -> dict[str, float]:

@@ -19,6 +19,7 @@ const Draw = (() => {
   const NAMES = ["A", "B", "C", "D"];
   const CLASSES = ["orange", "green", "blue", "pink"];
   const RANGE = 2.4;   // pictures show the plane from -RANGE to RANGE
+  const MAP = 40;      // pixels of a neuron's map, across and down
 
   /** A colour of the style sheet, as [r, g, b]. */
   const cache = new Map();
@@ -58,61 +59,49 @@ const Draw = (() => {
   }
 
   /** A neuron over the plane: grey where it is silent (below 0, where ReLU cuts it off), its network's colour where it fires. */
-  function neuron(canvas, values, colour, { n = 40, scale } = {}) {
+  function neuron(canvas, values, colour) {
     const paper = rgb("silent");
     const ink = rgb(colour);
-    const top = scale || Math.max(1e-9, ...values);
-    paint(canvas, n, (index) => mix(paper, ink, Math.min(1, Math.max(0, values[index] / top)) ** 0.8));
+    const top = Math.max(1e-9, ...values);
+    paint(canvas, MAP, (index) => mix(paper, ink, Math.min(1, Math.max(0, values[index] / top)) ** 0.8));
   }
 
   const answers = new WeakMap();
   /** Each neuron's outputs over the plane, maps(network)[level][neuron]; computed once per network. */
-  function maps(network, n = 40) {
-    if (!answers.has(network)) {
-      answers.set(network, Engine.evaluate(network, grid(n)).map((flat, level) => {
-        const width = network.biases[level].length;
-        return network.biases[level].map((_, j) => Float64Array.from({ length: n * n }, (_, at) => flat[at * width + j]));
-      }));
-    }
+  function maps(network) {
+    if (!answers.has(network)) answers.set(network, Engine.forward(network, grid(MAP)).map(Engine.transposed));
     return answers.get(network);
   }
 
-  const x = (value, size = 100) => ((value / RANGE + 1) / 2) * size;
-  const y = (value, size = 100) => ((1 - value / RANGE) / 2) * size;
+  const x = (value) => 50 * (value / RANGE + 1);
+  const y = (value) => 50 * (1 - value / RANGE);
 
-  /** A square picture of the plane with points over it. Returns {node, show({logits | values, colour, points, labels, dim})}. */
-  function plane(title, { className = "", points = true } = {}) {
+  /** A square picture of the plane with points over it. */
+  function plane(title, { className = "" } = {}) {
     const canvas = el("canvas", { "aria-hidden": "true" });
     const dots = svg("svg", { viewBox: "0 0 100 100", "aria-hidden": "true" });
-    const name = el("b", {}, title);
     const value = el("span", { class: "value" });
     const note = el("span", { class: "note" });
-    const node = el("figure", { class: `plane ${className}` }, el("figcaption", {}, name, value), el("div", { class: "picture" }, canvas, dots), note);
+    const node = el("figure", { class: `plane ${className}` }, el("figcaption", {}, el("b", {}, title), value), el("div", { class: "picture" }, canvas, dots), note);
     let last = null, drawn = null;
     return {
-      node, canvas, dots,
-      name(text) { name.textContent = text; },
-      cover(isHidden) { node.classList.toggle("covered", isHidden); },
-      value(text) { value.textContent = text; },
-      note(text) { note.textContent = text; },
-      /** Redraws only for other networks or another theme. */
-      regions(networks) {
-        const list = [networks].flat();
-        const theme = document.documentElement.dataset.theme;
-        if (drawn && drawn.theme === theme && drawn.list.length === list.length && list.every((network, k) => network === drawn.list[k])) return;
+      node,
+      /** The regions of a network, or of several as an ensemble, with its accuracy, null if there is no such network. */
+      show(networks, accuracy, words = "", isCovered = false) {
+        node.classList.toggle("covered", isCovered);
+        value.textContent = accuracy === null ? "–" : isCovered ? "?" : percent(accuracy, 1);
+        note.textContent = words;
+        const list = [networks].flat(), theme = document.documentElement.dataset.theme;
+        const isDrawn = drawn && drawn.theme === theme && drawn.list.length === list.length && list.every((network, k) => network === drawn.list[k]);
+        if (isCovered || isDrawn) return;
         drawn = { list, theme };
         regions(canvas, networks);
       },
-      neuron(values, colour) { neuron(canvas, values, colour); },
       points(samples, labels) {
-        if (!points || last === samples) return;
+        if (last === samples) return;
         last = samples;
         dots.replaceChildren(...samples.map((point, index) => svg("circle", {
           cx: x(point[0]).toFixed(2), cy: y(point[1]).toFixed(2), r: 1.1, class: `dot class-${labels[index]}` })));
-      },
-      mark(point) {
-        dots.querySelector(".mark")?.remove();
-        if (point) dots.append(svg("circle", { class: "mark", cx: x(point[0]), cy: y(point[1]), r: 2.6 }));
       },
     };
   }
@@ -125,7 +114,7 @@ const Draw = (() => {
     const node = el("button", { type: "button", class: "tile", "aria-label": `neuron ${name}` }, canvas, label, bar);
     node.style.setProperty("--colour", css(colour));
     return {
-      node, canvas,
+      node,
       text: () => label.textContent,
       name(text) { label.textContent = text; node.setAttribute("aria-label", `neuron ${text}`); },
       show(values, shade = colour) {
@@ -155,14 +144,14 @@ const Draw = (() => {
     const marks = svg("g");
     const node = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img", "aria-label": `${yLabel || ""} against ${xLabel}` }, frame, marks);
     return {
-      node, sx, sy,
+      node,
       show(lines, dots = []) {
         marks.replaceChildren(
           ...lines.map(({ points, colour, dashed }) => svg("path", {
             d: points.map(([a, b], index) => `${index ? "L" : "M"}${sx(a).toFixed(1)} ${sy(b).toFixed(1)}`).join(""),
             fill: "none", stroke: css(colour), "stroke-width": 2.2, "stroke-dasharray": dashed ? "5 4" : "none" })),
-          ...dots.map(({ at, colour, label, anchor = "middle", shift = [0, -8], r = 4.5, hollow }) => svg("g", {},
-            svg("circle", { cx: sx(at[0]), cy: sy(at[1]), r, fill: hollow ? css("paper") : css(colour), stroke: css(colour), "stroke-width": 2 }),
+          ...dots.map(({ at, colour, label, anchor = "middle", shift = [0, -8], r = 4.5 }) => svg("g", {},
+            svg("circle", { cx: sx(at[0]), cy: sy(at[1]), r, fill: css(colour), stroke: css(colour), "stroke-width": 2 }),
             ...(label ? [svg("text", { x: sx(at[0]) + shift[0], y: sy(at[1]) + shift[1], "text-anchor": anchor, class: "label" }, label)] : []))));
       },
     };
@@ -312,5 +301,5 @@ const Draw = (() => {
   }
 
   const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)}\u00a0%`;
-  return { NAMES, CLASSES, RANGE, grid, regions, neuron, maps, plane, tile, matrix, scatter, groups, draggable, chart, percent, css, rgb, x, y };
+  return { NAMES, CLASSES, maps, plane, tile, matrix, scatter, groups, draggable, chart, percent };
 })();

@@ -89,54 +89,21 @@ const Engine = (() => {
   // ---- networks -----------------------------------------------------------------------------------------------------
 
   const widthsOf = (network) => network.biases.map((bias) => bias.length);
-  const copyOf = (network) => ({ weights: network.weights.map((W) => W.map((row) => [...row])), biases: network.biases.map((b) => [...b]) });
 
-  /** Pre-activations of every level for many points at once.
-   * @param flat [x0, y0, x1, y1, ...]
-   * @returns one Float64Array per level: neuron j of point n is at n * width + j */
-  function evaluate(network, flat) {
-    let before = flat, size = network.weights[0][0].length;
-    const count = flat.length / size;
+  const relu = (rows) => rows.map((row) => row.map((value) => (value > 0 ? value : 0)));
+
+  /** [Z1, Z2, ...] for the points; Z (N x width) holds a level's pre-activations, the last the logits. */
+  function forward(network, points) {
+    let before = points;
     return network.weights.map((W, level) => {
-      const width = W.length, all = flatOf(W), bias = network.biases[level], out = new Float64Array(count * width);
-      for (let n = 0, at = 0; n < count; n++) {
-        for (let j = 0, w = 0; j < width; j++, at++) {
-          let total = bias[j];
-          for (let i = n * size; i < (n + 1) * size; i++) total += all[w++] * before[i];
-          out[at] = total;
-        }
-      }
-      before = new Float64Array(out.length);
-      for (let at = 0; at < out.length; at++) if (out[at] > 0) before[at] = out[at];
-      size = width;
-      return out;
+      const Z = product(before, transposed(W));
+      for (const row of Z) network.biases[level].forEach((bias, j) => { row[j] += bias; });
+      before = relu(Z);
+      return Z;
     });
   }
 
-  function rowsOf(flat, width) {
-    const rows = new Array(flat.length / width);
-    for (let n = 0, at = 0; n < rows.length; n++) {
-      const row = (rows[n] = new Array(width));
-      for (let j = 0; j < width; j++) row[j] = flat[at++];
-    }
-    return rows;
-  }
-
-  function flatOf(rows) {
-    const flat = new Float64Array(rows.length * rows[0].length);
-    let at = 0;
-    for (const row of rows) for (let j = 0; j < row.length; j++) flat[at++] = row[j];
-    return flat;
-  }
-
-  /** {levels: [Z1, Z2, ...]} for the points; Z (N x width) holds pre-activations, the last the logits. */
-  function forward(network, points) {
-    const widths = widthsOf(network);
-    return { levels: evaluate(network, flatOf(points)).map((flat, level) => rowsOf(flat, widths[level])) };
-  }
-
-  const outputs = (network, points) => forward(network, points).levels.at(-1);
-  const relu = (rows) => rows.map((row) => row.map((value) => (value > 0 ? value : 0)));
+  const outputs = (network, points) => forward(network, points).at(-1);
 
   /** Softmax of rows of logits. */
   function probabilities(logits) {
@@ -177,47 +144,22 @@ const Engine = (() => {
 
   /** The same function with a hidden level's neurons in another order: place k gets neuron order[k]. */
   function permute(network, level, order) {
-    const other = copyOf(network);
+    const other = { weights: [...network.weights], biases: [...network.biases] };
     other.weights[level] = order.map((j) => [...network.weights[level][j]]);
     other.biases[level] = order.map((j) => network.biases[level][j]);
     other.weights[level + 1] = network.weights[level + 1].map((row) => order.map((j) => row[j]));
     return other;
   }
 
-  /** The centres of a square's pixels as flat points, row by row from the top left: x and y from -extent to extent. */
-  function grid(size, extent) {
-    const flat = new Float64Array(2 * size * size);
-    for (let row = 0; row < size; row++) {
-      for (let column = 0; column < size; column++) {
-        const at = 2 * (row * size + column);
-        flat[at] = extent * ((2 * column + 1) / size - 1);
-        flat[at + 1] = extent * (1 - (2 * row + 1) / size);
-      }
-    }
-    return flat;
-  }
+  /** The centres of a square's pixels, row by row from the top left: x and y from -extent to extent. */
+  const grid = (size, extent) => range(size * size).map((at) =>
+    [extent * ((2 * (at % size) + 1) / size - 1), extent * (1 - (2 * Math.floor(at / size) + 1) / size)]);
 
-  /** The decision regions of a network, or of several as an ensemble, at flat points (see `grid`).
-   * @returns {classes: Uint8Array, confidence: Float64Array} of the most probable class */
-  function regions(networks, flat) {
-    const list = Array.isArray(networks) ? networks : [networks], classes = widthsOf(list[0]).at(-1), count = flat.length / 2;
-    const logits = list.map((network) => evaluate(network, flat).at(-1));
-    const found = { classes: new Uint8Array(count), confidence: new Float64Array(count) }, total = new Float64Array(classes), part = new Float64Array(classes);
-    for (let n = 0; n < count; n++) {
-      total.fill(0);
-      for (const rows of logits) {
-        const at = n * classes;
-        let most = rows[at], all = 0;
-        for (let c = 1; c < classes; c++) if (rows[at + c] > most) most = rows[at + c];
-        for (let c = 0; c < classes; c++) all += part[c] = Math.exp(rows[at + c] - most);
-        for (let c = 0; c < classes; c++) total[c] += part[c] / all / list.length;
-      }
-      let best = 0;
-      for (let c = 1; c < classes; c++) if (total[c] > total[best]) best = c;
-      found.classes[n] = best;
-      found.confidence[n] = total[best];
-    }
-    return found;
+  /** The most probable class at each point, and its probability, by a network, or by several as an ensemble.
+   * @returns {classes, confidence} */
+  function regions(networks, points) {
+    const rows = ensemble([networks].flat(), points), classes = rows.map(argmax);
+    return { classes, confidence: rows.map((row, n) => row[classes[n]]) };
   }
 
   // ---- importance ---------------------------------------------------------------------------------------------------
@@ -258,7 +200,7 @@ const Engine = (() => {
     const totals = widthsOf(network).map((width) => zeros(points.length, width));
     let before = null, slopes = null;
     for (const point of gaussLegendre(STEPS + 1)) {
-      const { levels } = forward(network, points.map((row) => row.map((value) => value * point)));
+      const levels = forward(network, points.map((row) => row.map((value) => value * point)));
       if (before) {
         totals.forEach((total, l) => total.forEach((row, n) => {
           for (let j = 0; j < row.length; j++) row[j] += (levels[l][n][j] - before[l][n][j]) * slopes[l][n][j];
@@ -272,7 +214,7 @@ const Engine = (() => {
 
   /** DeepLIFT (Shrikumar et al. 2017): difference to the zero input times the multiplier, by the rescale rule. */
   function deepLift(network, points, labels) {
-    const { levels } = forward(network, points), zero = forward(network, [points[0].map(() => 0)]).levels.map((rows) => rows[0]);
+    const levels = forward(network, points), zero = forward(network, [points[0].map(() => 0)]).map((rows) => rows[0]);
     const rescale = (z, level, n, j) => {
       const change = z - zero[level][j];
       return Math.abs(change) < 1e-10 ? step(z) : (Math.max(z, 0) - Math.max(zero[level][j], 0)) / change;
@@ -622,7 +564,7 @@ const Engine = (() => {
    * grouped by), A (m x d). */
   function fuse(parents, samples, options = {}) {
     const { method = "KF", score = "uniform", own, labels, head: answer = "scores", ridge = "0.01x", fit = true, inputs = "fused", seed = 0, restarts = 10 } = options;
-    const depth = parents[0].weights.length, answers = parents.map((network) => forward(network, samples).levels);
+    const depth = parents[0].weights.length, answers = parents.map((network) => forward(network, samples));
     const perParent = options.scores || parents.map((network, k) => {
       const data = own ? own[k] : { points: samples, labels };
       return importance(network, data.points, data.labels, score);
@@ -654,7 +596,7 @@ const Engine = (() => {
   }
 
   return {
-    data, evaluate, forward, outputs, probabilities, accuracy, ensemble, average, interpolate, permute, grid, regions,
+    data, transposed, forward, outputs, probabilities, accuracy, ensemble, average, interpolate, permute, grid, regions,
     importance, groups, whyNot, groupedCost, adjustedRand, fuse,
   };
 })();

@@ -27,10 +27,8 @@ const World = (() => {
   /** The points for measuring a network's importance: its training data. */
   const ownPoints = (network) => once(`own ${network.id}`, () => Engine.data(network.saw.seed, network.saw.count, network.saw.seen));
 
-  const flat = Float64Array.from(test.points.flat());
-  const share = (classes) => classes.reduce((right, label, n) => right + (label === test.labels[n]), 0) / test.labels.length;
   /** Test accuracy of one network, or of several as an ensemble. */
-  const accuracy = (networks) => share(Engine.regions(networks, flat).classes);
+  const accuracy = (networks) => Engine.accuracy(Engine.ensemble([networks].flat(), test.points), test.points, test.labels);
 
   const scores = (network, score) => once(`scores ${network.id} ${score}`, () => {
     const { points, labels } = ownPoints(network);
@@ -49,7 +47,7 @@ const World = (() => {
   /** Accuracies on the way: the ensemble's; after each level that of the parents' remaining layers as an ensemble, fed with the
    * fused neurons of their groups; last the fused network's. */
   function accuracies(networks, fusion) {
-    const outputs = Engine.forward(fusion.network, test.points).levels;
+    const outputs = Engine.forward(fusion.network, test.points);
     const between = fusion.levels.slice(0, -1).map(({ labels }, level) => {
       let first = 0;
       const each = networks.map((network) => {

@@ -1,4 +1,4 @@
-"""How active a level's neurons are on images, in each network of a run, and what excites them most.
+"""How active a level's neurons are on images, in each network of a run, what excites them most, and what heads attend to.
 
 A neuron's activity on an image is its largest output over all positions (of a map, or of tokens), before the activation
 function.
@@ -6,6 +6,7 @@ function.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any
 
 from retrofit_app import runs
@@ -138,15 +139,16 @@ def kernels(entry: runs.Entry, level: int, _below: Any) -> list[Any]:
         ValueError: as `activity`.
     """
     from retrofit_core.networks.levels import is_branched
-    from retrofit_core.networks.levels.reading import reads_one_by_one
 
     networks, shape = levels(entry).networks, sources.test_images(entry).shape
     found = []
     for number, network in enumerate(networks):
         below = network[level - 1] if level else None
         inputs = below.width if below is not None else shape[0]
-        layer = network[level].affine
-        if layer is None or not reads_one_by_one(network[level], inputs):
+        layer, form = network[level].affine, network[level].form
+        if layer is None or len(form.layers) > 1 or form.adds or form.parts or layer.weight[0].numel() % inputs:
+            return []
+        if layer.weight.ndim > 2 and layer.weight.shape[1] != inputs:
             return []
         if below is not None and (is_branched(network[:level]) or not below.plain):
             return []
@@ -234,3 +236,35 @@ def strip(entry: runs.Entry, rows: tuple[int, ...]) -> str:
         corner = ((side + gap) * column + (side - one.width) // 2, (side - one.height) // 2)
         whole.paste(one.convert("RGBA"), corner)
     return samples.url_of(whole)
+
+
+@kept(20, of_data=True)
+def attended(entry: runs.Entry, level: int, row: int) -> list[Any]:
+    """(heads, T) for each network, the fused one last: the share of a head's attention that each token gets from the class
+    token, if there is one (T is a square and one more); else from all tokens on average.
+
+    Raises:
+        ValueError: as `activity`, or the level makes no heads in one of the networks.
+    """
+    import torch
+
+    from retrofit_core.networks.attention import attention_maps
+    from retrofit_core.networks.levels import Heads, compose
+
+    x, found = sources.test_images(entry).inputs([row]), []
+    with torch.inference_mode():
+        for network in levels(entry).networks:
+            heads = network[level].blocks
+            if not isinstance(heads, Heads):
+                raise ValueError(f"level {network[level].name} makes no heads.")
+            maps = attention_maps(network, heads, compose(network[: heads.reader], x))[0]
+            found.append((maps[:, 0] if isqrt(maps.shape[-1] - 1) ** 2 == maps.shape[-1] - 1 else maps.mean(1)).clone())
+    return found
+
+
+def on_patches(attention: Any) -> Any:
+    """(high, wide) shares of the patches from those of all tokens (T,), see `attended`; (1, T) if they are no square."""
+    count = len(attention)
+    patches = attention[1:] if isqrt(count - 1) ** 2 == count - 1 else attention
+    side = isqrt(len(patches))
+    return patches.reshape((side, side) if side**2 == len(patches) else (1, -1)).numpy()

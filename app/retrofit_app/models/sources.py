@@ -1,6 +1,7 @@
-"""Data sets on this machine, and how configs name files."""
+"""Data sets on this machine, how configs name files, and which files an address may open."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -140,3 +141,19 @@ def facts(picks: Any) -> Facts:
     """
     train, test = images(picks), images(picks, "test")
     return Facts(train.name, tuple(train.classes), tuple(train.shape), len(train), len(test))
+
+
+# --- permission to open files ---------------------------------------------------------------------
+
+#: Without permission, clicking a link could make this machine read any path that it names.
+GRANTED = "granted"  # the session's files
+
+
+def grant(names: Iterable[str]) -> None:
+    """Allow opening these for the rest of this session: they were typed here, or a button was pressed."""
+    st.session_state[GRANTED] = st.session_state.get(GRANTED, frozenset()) | set(names)
+
+
+def closed(name: str) -> bool:
+    """Whether a file or folder is outside the known folders and nobody has allowed it."""
+    return name not in st.session_state.get(GRANTED, frozenset()) and not is_known(name)

@@ -12,7 +12,6 @@ from retrofit_core.runs.store import alone
 from retrofit_core.runs.worker import Busy, begin, cancel, was_asked
 from retrofit_core.system.extras import library_version as library
 
-from .endings import error_of, failure, log_tail, without_folders
 from .listing import entries, reader_of, same_work
 from .records import (
     BUNDLED,
@@ -28,4 +27,17 @@ from .records import (
     training_of,
 )
 from .starting import analyse, delete, deleted, restore, resume, start
-from .words import LICENCE, details, label, labels, networks_words, other_version, source, where
+from .words import (
+    LICENCE,
+    details,
+    error_of,
+    failure,
+    label,
+    labels,
+    log_tail,
+    networks_words,
+    other_version,
+    source,
+    where,
+    without_folders,
+)

@@ -17,8 +17,7 @@ from retrofit_core.runs.store import FINETUNING, Work
 from . import followups, methods
 from .leaderboards import FAMILIES
 from .records import Entry
-from .settings import NONE, settings
-from .words import networks_words
+from .words import NONE, networks_words, settings
 
 PARENT, REFERENCE, FUSED = "parent", "reference", "fused"  # roles
 #: The setting that differs between seeds of one fusion.

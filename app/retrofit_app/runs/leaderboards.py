@@ -4,7 +4,6 @@ A leaderboard is in comparisons/KEY of the runs folder. Each method's run has it
 the leaderboard's settings.json lists those that it made.
 """
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from retrofit_core.runs import store, worker
+from retrofit_core.runs import store
 from retrofit_core.runs.store import COMPARISON, SETTINGS, STATUS, SWEEP, Work, read_json
 from retrofit_core.system import files
 
 from .listing import same_network
 from .records import Entry, runs_folder
-from .sweeps import made_by
+from .sweeps import begin, made_by
 
 #: The paper's methods, which pictures highlight.
 PAPERS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
@@ -203,23 +202,16 @@ def start(board: Leaderboard) -> None:
         Busy: other work is running.
         ValueError: the runs folder is not writable.
     """
-    _, _, *words = shlex.split(board.base.command())
-    finished = [word for run in board.runs if run.entry and run.done for word in ("--also", str(run.entry.folder))]
-    words += ["--methods", board.methods, "--importance", board.scores, "--records", str(runs_folder()), *finished]
-    words += ["--out", str(board.folder), "--overwrite"]
-    worker.begin(worker.Job(board, tuple(words), board.home, runs_folder()))
-    _note(board)
-
-
-def _note(board: Leaderboard) -> None:
-    """Write what was asked for and the runs this leaderboard makes; runs that already existed are not its own."""
     from retrofit_core.runs import record_folder
 
-    note = board.folder / SETTINGS
-    board.folder.mkdir(parents=True, exist_ok=True)
+    _, _, *words = shlex.split(board.base.command())
+    words += ["--methods", board.methods, "--importance", board.scores]
+    # Runs that were there before are not its own.
     made = {record_folder(runs_folder(), run.config, board.home).name for run in board.runs if run.entry is None}
+    made |= set(read_json(board.folder / SETTINGS).get("made", ()))
     asked = dict(zip(ASKED, (board.of, board.methods, board.scores, len(board.runs)), strict=True))
-    files.write(note, json.dumps({**asked, "made": sorted(made | set(read_json(note).get("made", ())))}))
+    finished = [run.entry for run in board.runs if run.entry and run.done]
+    begin(board, words, board.home, finished, {**asked, "made": sorted(made)})
 
 
 # --- kept leaderboards ----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +17,21 @@ def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
 
     Finished records are read again only when they change. Callers share the entries: do not modify them.
     """
-    folder = folder or runs_folder()
-    known, finished = _finished.get(str(folder), {}), {}
+    shipped = [(str(BUNDLED / name), True) for name in bundle_facts().get("runs", ())]
     good, problems = [], []
-    for path, shipped in [*((str(BUNDLED / name), True) for name in bundle_facts().get("runs", ())), *_records(folder)]:
-        stamp = _stamp(path)
+    for path, is_shipped in [*shipped, *_records(folder or runs_folder())]:
         try:
-            entry = known[path][1] if known.get(path, ("",))[0] == stamp else read_entry(Path(path), shipped)
+            entry = _read(path, is_shipped, _stamp(path))
+            # The stamp's files hold all of a finished run, but not of another.
+            good.append(entry if entry.status["state"] == "done" else read_entry(Path(path), is_shipped))
         except ValueError as error:
             problems.append(str(error))
-            continue
-        good.append(entry)
-        if entry.status["state"] == "done":  # these two files hold all of it
-            finished[path] = stamp, entry
-    _finished.clear()
-    _finished[str(folder)] = finished
     return sorted(good, key=lambda entry: (not entry.shipped, 0 if entry.shipped else -_age(entry))), problems
 
 
-#: Runs folder -> record -> (stamp, entry) of finished runs; only the last listed folder: a server has one.
-_finished: dict[str, dict[str, tuple[Any, Entry]]] = {}
+@lru_cache(maxsize=20_000)
+def _read(path: str, shipped: bool, _stamp: Any) -> Entry:
+    return read_entry(Path(path), shipped)
 
 
 def _records(folder: Path) -> list[tuple[str, bool]]:

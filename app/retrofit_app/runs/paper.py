@@ -22,6 +22,7 @@ VARIABLE = "RETROFIT_RESULTS"
 PARENTS, OTHERS = "Parents", "Others"
 #: The scale at which a column is shown: the fullest one, or a given setting.
 FULLEST, GIVEN = "fullest", "given"
+SAME = "as in the paper"
 
 Stamp = tuple[tuple[str, int, int], ...]
 
@@ -134,32 +135,16 @@ def scale_of(column: Any) -> str:
 
 
 def differences(column: Any) -> str:
-    """How a column differs from the paper, in words."""
-    return ", ".join(_differences(column)) or "as in the paper"
-
-
-def is_as_in_the_paper(column: Any) -> bool:
-    """Whether nothing differs."""
-    return not _differences(column)
-
-
-def _differences(column: Any) -> tuple[str, ...]:
+    """How a column differs from the paper, in words; SAME if nothing does."""
     from retrofit_core.experiments.scale_words import differences
 
-    return differences(column.setting)
+    return ", ".join(differences(column.setting)) or SAME
 
 
 def _common(words: Sequence[str]) -> str:
     """The differences that all columns of a scale share, or else the first one's."""
     parts = [each.split(", ") for each in words]
     return ", ".join(part for part in parts[0] if all(part in each for each in parts)) or words[0]
-
-
-def summary(columns: Sequence[Any]) -> Any:
-    """The `Summary` of a table's columns."""
-    from retrofit_core.experiments.report import summarised
-
-    return summarised([each for column in columns for each in column.scales or (column,)])
 
 
 def report(bundle: Any, tables: Sequence[str], scale: str) -> Any:

@@ -134,20 +134,21 @@ def architecture(entry: Entry) -> str:
     """The architectures of its parents by name, without torch; empty if they cannot be read."""
     names = (entry.training or {}).get("arch")
     try:
-        names = names or [_architecture_of(entry.base / name) for name in entry.config["models"]]
+        names = names or [_noted(entry.base / name, "architecture")["architecture"] for name in entry.config["models"]]
     except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         return ""
     return ", ".join(dict.fromkeys(str(name) for name in names))
 
 
-def _architecture_of(checkpoint: Path) -> str:
-    return _architecture(str(checkpoint), checkpoint.stat().st_mtime_ns)
+def _noted(checkpoint: Path, what: str) -> Any:
+    """What a checkpoint's metadata say, read without torch."""
+    return json.loads(_metadata(str(checkpoint), checkpoint.stat().st_mtime_ns)[what])
 
 
 @lru_cache(maxsize=10_000)
-def _architecture(checkpoint: str, _changed: int) -> str:
+def _metadata(checkpoint: str, _changed: int) -> dict[str, str]:
     with safe_open(checkpoint, "numpy") as file:
-        return json.loads((file.metadata() or {})["architecture"])["architecture"]
+        return file.metadata() or {}
 
 
 def _read(folder: Path, name: str) -> Any:
@@ -219,9 +220,8 @@ def class_counts(entry: Entry) -> list[list[int]] | None:
 
 
 def _counts_of(checkpoint: Path) -> list[int]:
-    """A checkpoint's own class counts; read without torch."""
-    with safe_open(checkpoint, "numpy") as file:
-        counts = json.loads((file.metadata() or {})["class_counts"])
+    """A checkpoint's own class counts."""
+    counts = _noted(checkpoint, "class_counts")
     if not isinstance(counts, list) or not all(isinstance(count, int) for count in counts):
         raise ValueError("the metadata name no class counts.")
     return counts

@@ -7,6 +7,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from retrofit_core.runs import worker
@@ -90,20 +91,30 @@ def start(work: SweepWork, entries: Sequence[Entry]) -> None:
         ValueError: the runs folder is not writable.
     """
     alike = [
-        str(entry.folder)
+        entry
         for entry in entries
         if entry.state == "done"
         and entry.networks == work.of.networks
         and entry.config["method"] == work.asked.base.method
     ]
-    also = [word for folder in alike for word in ("--also", folder)]
-    places = ["--records", str(runs_folder()), *also, "--out", str(work.folder), "--overwrite"]
-    worker.begin(worker.Job(work, (*work.words_to_make, *places), work.of.base, runs_folder()))
-    note = work.folder / SETTINGS
-    work.folder.mkdir(parents=True, exist_ok=True)
-    before = read_json(note).get("before", [entry.name for entry in entries])
+    before = read_json(work.folder / SETTINGS).get("before", [entry.name for entry in entries])
     asked = {"of": work.of.name, "over": work.asked.over, "values": list(work.asked.values), "seeds": work.asked.seeds}
-    files.write(note, json.dumps({**asked, "runs": len(work.asked.values), "before": before}))
+    begin(work, work.words_to_make, work.of.base, alike, {**asked, "runs": len(work.asked.values), "before": before})
+
+
+def begin(work: Work, words: Sequence[str], home: Path, also: Sequence[Entry], asked: Mapping[str, Any]) -> None:
+    """Start the worker that makes several runs, unless it is already running, and note what was asked for.
+
+    Args:
+        words: the command's arguments besides places.
+        home: the folder that file names are relative to.
+        also: finished runs that need not be made again.
+    """
+    known = [word for entry in also for word in ("--also", str(entry.folder))]
+    places = ["--records", str(runs_folder()), *known, "--out", str(work.folder), "--overwrite"]
+    worker.begin(worker.Job(work, (*words, *places), home, runs_folder()))
+    work.folder.mkdir(parents=True, exist_ok=True)
+    files.write(work.folder / SETTINGS, json.dumps(asked))
 
 
 def made_by(note: Mapping[str, Any], curve: Mapping[str, Any]) -> list[str]:

@@ -1,15 +1,19 @@
-"""A run in words: its line in the picker, its details, and whether this version made it."""
+"""A run in words: its line in the picker, its details, the settings in which runs differ, whether this version made it, how it
+ended."""
 
+import signal
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
 
-from retrofit_app.figures import percent
+from retrofit_app.figures import letter, lettered, percent
+from retrofit_core.runs.store import notes_of, worker_of
+from retrofit_core.runs.worker import LOG, exit_code, was_ended
 from retrofit_core.system.extras import library_version
 
 from .methods import chosen_words, decided, weighs
-from .records import Entry, architecture
-from .settings import NONE, differing, in_words
+from .records import Entry, architecture, runs_folder
 
 LICENCE = "The data set's own licence holds for what is derived from it."
 STATES = {"created": "in progress", "running": "in progress"}
@@ -110,3 +114,115 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+#: Settings that no number depends on, or that others contain.
+LEFT_OUT = ("models", "splits", "device", "memory", "evaluate", "analyse", "options")
+#: Training settings that `networks` contains.
+SAID = ("data", "split", "parts", "twins", "seed", "device")
+NONE = "–"
+
+
+def settings(entry: Entry) -> dict[str, str]:
+    """Everything a run's numbers depend on: name -> value in words.
+
+    What a finished run decided itself, such as the score of a method that weighs neurons, overrides what was requested.
+    """
+    made = {name: value for name, value in decided(entry).items() if isinstance(value, str | int | float | bool)}
+    values = {name: value for name, value in {**entry.config, **made}.items() if name not in LEFT_OUT}
+    values |= entry.config.get("options") or {}
+    values |= {"data": PurePath(entry.config.get("data", "")).name, "networks": _networks(entry)}
+    values |= {f"training {name}": value for name, value in (entry.training or {}).items() if name not in SAID}
+    return {name.replace("_", " "): in_words(value) for name, value in values.items()}
+
+
+def differing(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """The settings in which these runs differ: name -> each run's value, in order.
+
+    A setting that a run lacks, such as the epochs of a closed form, makes no difference.
+    """
+    each = [settings(entry) for entry in entries]
+    return {name: [values.get(name, NONE) for values in each] for name in different(each)}
+
+
+def different(each: Sequence[Mapping[str, str]]) -> list[str]:
+    """The names of settings that have several values; see `differing`."""
+    names = dict.fromkeys(name for values in each for name in values)
+    return [name for name in names if len({values[name] for values in each if name in values}) > 1]
+
+
+def _networks(entry: Entry) -> str:
+    """Which networks were fused: how they were trained if that is known, else their file names."""
+    training = entry.training
+    if not training:
+        return ", ".join(PurePath(name).stem for name in entry.config["models"])
+    split = training.get("split", "")
+    kind = "twins" if training.get("twins") else {"dirichlet": "non-IID"}.get(split, split)
+    return f"{len(entry.config['models'])} {kind}, seed {training.get('seed', NONE)}"
+
+
+def in_words(value: Any) -> str:
+    """A setting's value in words."""
+    if value is None or value in ("", [], ()):
+        return NONE
+    if isinstance(value, list | tuple):
+        return ", ".join(map(in_words, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# --- how a run or its analysis ended --------------------------------------------------------------
+
+
+def failure(entry: Entry) -> str:
+    """One sentence on why a run ended early, without this machine's paths."""
+    if entry.state == "cancelled":
+        return f"Cancelled. {_finished_part(entry)}"
+    if entry.state == "interrupted" and was_ended(entry.folder):
+        return f"Cancelled. The worker did not stop on its own, so it was ended. {_finished_part(entry)}"
+    if entry.state == "interrupted":
+        code = exit_code(worker_of(entry.folder).get("pid", -1)) or 0
+        how = f" by {signal.Signals(-code).name}" if code < 0 else ""
+        return f"The worker was killed{how} before it finished. {_finished_part(entry)}"
+    return f"Failed: {lettered(entry.status.get('error') or 'no reason was recorded.')} {_finished_part(entry)}"
+
+
+def error_of(folder: Path) -> str:
+    """Why work in a folder failed, without this machine's folders."""
+    return lettered(without_folders(notes_of(folder).get("error") or ""))
+
+
+def without_folders(text: object, *paths: Path | str) -> str:
+    """A message without this machine's folders.
+
+    Args:
+        paths: further files and folders, which get their bare names.
+    """
+    words = str(text)
+    for path in paths:
+        words = words.replace(str(path), PurePath(path).name)
+    return words.replace(f"{runs_folder()}/", "").replace(str(runs_folder()), "RUNS").replace(str(Path.home()), "~")
+
+
+def _finished_part(entry: Entry) -> str:
+    status = entry.status
+    if status.get("stage") == "training" and "epochs" in status:
+        return (
+            f"Network {letter(status.get('parent', 0))}, one of {status.get('parents', 1)}, was being trained, in epoch "
+            f"{status['epoch']} of {status['epochs']}; finished epochs are kept."
+        )
+    done = status.get("levels_done", status.get("level", 0))
+    total = status.get("levels")
+    return f"{done} of {total} levels were finished and are kept." if total else "No level was finished."
+
+
+def log_tail(folder: Path, lines: int = 12) -> str:
+    """The last lines of the worker's output, without this machine's folders."""
+    try:
+        text = (folder / LOG).read_text(errors="replace")
+    except OSError:
+        return ""
+    return without_folders("\n".join(text.splitlines()[-lines:]))

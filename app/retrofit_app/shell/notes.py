@@ -1,9 +1,8 @@
 """The presenter's notes, in a window of their own: the audience sees only the page."""
 
-from typing import Any
-
 import streamlit as st
-from streamlit.components.v2 import component
+
+from retrofit_app.widgets.components import registered
 
 NAME = "retrofit-notes"
 SCRIPT = """
@@ -59,11 +58,6 @@ HTML = (
 )
 
 
-@st.cache_resource
-def _component() -> Any:
-    return component(NAME, html=HTML, js=SCRIPT, isolate_styles=False)
-
-
 def notes(title: str, note: str, keys: bool) -> None:
     """Draw the button that opens and closes them; they follow the shown page.
 
@@ -73,4 +67,5 @@ def notes(title: str, note: str, keys: bool) -> None:
     """
     data = {"title": title, "note": note.replace("*", ""), "keys": keys}
     with st.container(key="notes", width="content"):
-        _component()(key="presenter-notes", data=data, height="content", width="content")
+        draw = registered(NAME, html=HTML, js=SCRIPT, isolate_styles=False)
+        draw(key="presenter-notes", data=data, height="content", width="content")

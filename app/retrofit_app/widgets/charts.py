@@ -9,7 +9,7 @@ import streamlit as st
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import DARK, LIGHT, Palette, Picture, escaped, letter
-from retrofit_app.figures.split import split_strip, split_words
+from retrofit_app.figures.sheets import split_strip, split_words
 
 from .downloads import CAMERA, Origin, source
 from .menu import menu

@@ -1,10 +1,10 @@
 """An HTML drawing with clickable parts: its buttons report their names."""
 
 from collections.abc import Callable
-from typing import Any
 
 import streamlit as st
-from streamlit.components.v2 import component
+
+from .components import registered
 
 NAME = "retrofit-choosing"
 #: A click beside a button, in its table cell or to its left in the row, counts as a click on it.
@@ -22,12 +22,6 @@ export default function ({ parentElement, data, setTriggerValue }) {
 """
 
 
-@st.cache_resource
-def _component() -> Any:
-    # Not in a shadow tree, so that the app's style sheet applies.
-    return component(NAME, html="<div class='choosing'></div>", js=SCRIPT, isolate_styles=False)
-
-
 def choosing(key: str, html: str, on_choice: Callable[[str], None]) -> None:
     """Draw it.
 
@@ -39,4 +33,5 @@ def choosing(key: str, html: str, on_choice: Callable[[str], None]) -> None:
     def told() -> None:
         on_choice(st.session_state[key]["chosen"])
 
-    _component()(key=key, data={"html": html}, on_chosen_change=told)
+    draw = registered(NAME, html="<div class='choosing'></div>", js=SCRIPT, isolate_styles=False)
+    draw(key=key, data={"html": html}, on_chosen_change=told)

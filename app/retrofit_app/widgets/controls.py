@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from retrofit_app.address.fields import Control
+from retrofit_app.address.rule import Control
 from retrofit_app.address.session import Scope
 
 

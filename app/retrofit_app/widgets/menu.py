@@ -10,8 +10,8 @@ from retrofit_app import runs
 from retrofit_app.figures import LIGHT, Palette, Picture
 
 from . import copies
+from .components import registered
 from .downloads import Origin, Several, csv, file_stem, html
-from .saver import saver
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ def menu(
     menu_of(key, [Item(key, table, draw, heading)], entry, level)
 
 
-def menu_of(key: str, items: Sequence[Item], entry: Origin, level: str = "", canvas: bool = False) -> None:
+def menu_of(key: str, items: Sequence[Item], entry: Origin, level: str = "", drawn_here: bool = False) -> None:
     """Draw the menu of a picture or table, or of several pictures with a choice among them.
 
     Args:
         key: the chart's key.
         level: the name of the pictures' level, for file names.
-        canvas: whether `neurons.pictures` draws the chart.
+        drawn_here: whether `neurons.pictures` draws the chart; its files are the browser's.
     """
     box = st.popover(
         "Table and files",
@@ -58,7 +58,7 @@ def menu_of(key: str, items: Sequence[Item], entry: Origin, level: str = "", can
         type="tertiary",
         key=f"menu-{key}",
         on_change="rerun",
-        help="Its numbers as a table, files (CSV, SVG, PNG, HTML), a link to this view, and the run as a command.",
+        help="Its numbers as a table, files, a link to this view, and the run as a command.",
     )
     if not box.open:
         return
@@ -75,8 +75,9 @@ def menu_of(key: str, items: Sequence[Item], entry: Origin, level: str = "", can
                 key=f"{key}-csv",
                 help="The table below, with its origin in the last line.",
             )
+            if item.draw or drawn_here:
+                saver(key, stem, f"{key}-saver", item.key if drawn_here else "")
             if draw := item.draw:
-                saver(key, stem, f"{key}-saver", item.key if canvas else "")
                 st.download_button(
                     "HTML",
                     lambda: html(draw(LIGHT), item.heading, entry),
@@ -109,3 +110,45 @@ def _chosen(key: str, items: Sequence[Item]) -> Item:
             help="The picture to which the numbers and files below belong.",
         )
     ]
+
+
+# --- buttons that save a picture as seen in the browser, without redrawing it on the server -------
+
+HTML = "<div class='saver' role='group' aria-label='Save the picture'><button>SVG</button><button>PNG</button></div>"
+CSS = """
+.saver{display:flex;gap:.5rem}
+button{font:inherit;font-size:.875rem;color:var(--st-text-color);background:var(--st-background-color);cursor:pointer;min-height:2.5rem;
+border:1px solid var(--st-border-color);border-radius:var(--st-button-radius);padding:.25rem .75rem}
+button:hover,button:focus-visible{color:var(--st-primary-color);border-color:var(--st-primary-color)}
+"""
+#: Plotly's camera makes the file: the picture holds its hidden button and its settings. Pictures of `neurons` make
+#: theirs themselves.
+SCRIPT = """
+export default function ({ parentElement, data }) {
+    parentElement.querySelectorAll('button').forEach(button => {
+        const format = button.textContent.toLowerCase()
+        button.title = `Save the picture as it is seen: ${data.stem}.${format}`
+        button.onclick = () => {
+            if (data.picture) {
+                document.dispatchEvent(new CustomEvent('retrofit-save', { detail: { ...data, format } }))
+                return
+            }
+            const chart = document.querySelector(`.st-key-${CSS.escape(data.chart)} .js-plotly-plot`)
+            chart._context.toImageButtonOptions = { format, filename: data.stem, scale: format === 'png' ? 3 : 1 }
+            chart.querySelector('.modebar-btn').click()
+        }
+    })
+}
+"""
+
+
+def saver(chart: str, stem: str, key: str, picture: str = "") -> None:
+    """Draw buttons for SVG (sharp at any size) and PNG (usable anywhere).
+
+    Args:
+        chart: the key of a `st.plotly_chart` on the page, or of `neurons.pictures`.
+        stem: the file's name without extension.
+        picture: which of `neurons.pictures`.
+    """
+    draw = registered("retrofit-saver", html=HTML, css=CSS, js=SCRIPT)
+    draw(key=key, data={"chart": chart, "stem": stem, "picture": picture}, width="content")

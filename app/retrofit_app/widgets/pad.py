@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
-from streamlit.components.v2 import component
+
+from .components import registered
 
 NAME = "retrofit-pad"
 SIDE = 144  # px
@@ -60,11 +61,6 @@ export default function ({{ parentElement, data, setStateValue }}) {{
 """
 
 
-@st.cache_resource
-def _component() -> Any:
-    return component(NAME, html=HTML, css=CSS, js=SCRIPT)
-
-
 def pad(key: str, label: str, on_change: Callable[[], None]) -> list[list[tuple[float, float]]]:
     """Draw the pad and return its lines, as points from the upper left corner; the session keeps them under the key.
 
@@ -77,7 +73,8 @@ def pad(key: str, label: str, on_change: Callable[[], None]) -> list[list[tuple[
         on_change()
 
     kept = st.session_state.get(f"{key}-kept", [])
-    _component()(key=key, data={"strokes": kept, "label": label}, on_strokes_change=told, width="content")
+    draw = registered(NAME, html=HTML, css=CSS, js=SCRIPT)
+    draw(key=key, data={"strokes": kept, "label": label}, on_strokes_change=told, width="content")
     return kept
 
 

@@ -37,10 +37,8 @@ def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str
         return figures.activity_histogram(report.gram.diagonal().double().numpy(), report.parents.numpy(), palette)
     if kind == "activations":
         return figures.activations(grouping(entry, level), palette, height=400)
-    if kind in ("clusters", "sizes", "scores"):
+    if kind in ("sizes", "scores"):
         grouped = grouping(entry, level, chosen.pop("score", None), chosen.pop("seed", 0))
-        if kind == "clusters":
-            return figures.clusters(grouped, palette, reference=grouping(entry, level), **chosen)
         if kind == "sizes":
             return figures.cluster_sizes(grouped, palette)
         return figures.score_histogram(grouped, chosen["name"], palette)

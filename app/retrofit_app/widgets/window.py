@@ -1,9 +1,8 @@
 """The window's size, which only the browser knows and reports."""
 
-from typing import Any
-
 import streamlit as st
-from streamlit.components.v2 import component
+
+from .components import registered
 
 NAME, KNOWN = "retrofit-window", "enlarged"
 PAGE = (1280, 720)  # px, the page that has to fit
@@ -25,18 +24,13 @@ export default function ({{ parentElement, data, setStateValue }}) {{
 """
 
 
-@st.cache_resource
-def _component() -> Any:
-    return component(NAME, html="<span></span>", js=SCRIPT)
-
-
 def enlarged() -> float:
     """The window's size relative to a page of 1280 x 720, in steps of 0.05; the page reruns when it changes.
 
     It is 0 until the browser has reported. Draw nothing then: anything drawn at another size would jump.
     """
     known = st.session_state.get(KNOWN, 0.0)
-    state = _component()(
+    state = registered(NAME, js=SCRIPT)(
         key="window", data={"shown": known}, default={"ratio": known}, on_ratio_change=lambda: None, height="content"
     )
     st.session_state[KNOWN] = round(float(state.ratio), 2)

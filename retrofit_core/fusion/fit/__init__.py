@@ -3,7 +3,6 @@
 A fit is a subclass of `Fit`, whose fields are its options, and one line in FITS.
 """
 
-from ..mapping import Groups, mapped_weights
 from .base import Fit
 from .gradient import Gradient
 from .ridge import Ridge, missing_targets
@@ -14,8 +13,6 @@ __all__ = [
     "FITS",
     "Fit",
     "Gradient",
-    "Groups",
     "Ridge",
-    "mapped_weights",
     "missing_targets",
 ]

@@ -42,7 +42,6 @@ def refined(step: Step, sums: Moments | Rows, V: Tensor, A: Tensor, strength: fl
         The weights; and (d,) their squared error, and (d,) that of g(x V) = 0.
     """
     xx = sums.x.T @ sums.x if isinstance(sums, Rows) else sums.xx
-    assert xx is not None
     D = torch.ones(len(xx), 1).to(xx)
     D[-1:] = 1 - float(sums.bias)
     start, best = V, V
@@ -80,13 +79,13 @@ def _factor(xx: Tensor, D: Tensor, bound: float, strength: float) -> Tensor:
 
 def _batches(step: Step, A: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """For each batch: input rows x (n, p), the fused network's stream h (n, d), and targets z A (n, d)."""
-    level, dtype = step.level, step.walk.dtype
+    level, form, dtype = step.level, step.level.form, step.walk.dtype
+    assert isinstance(form, Activated)
     for (boundary, outputs), counted in zip(step.walk.batches(step.index), step.counted, strict=True):
         with step.walk.stopwatch.phase("fit"):
-            _, stream = level.form.read(boundary)
+            inputs, stream = form.read(boundary)
             assert stream is not None
-            z = step.side_by_side(outputs, dtype)
-            x = level.inputs(boundary, ones=level.form.bias)
+            z, x = step.side_by_side(outputs, dtype), form.rows(inputs, ones=form.bias)
             x, stream, z = (chosen(tensor, counted) for tensor in (x, rows(stream, level.axis), z))
             yield x, stream, z @ A.to(dtype)
 

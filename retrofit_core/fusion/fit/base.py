@@ -32,11 +32,9 @@ class Fit(Value):
         validation, as in `Gradient`."""
         return 0, 0
 
-    def check(self, levels: Levels, example: Tensor) -> None:
+    def check(self, levels: Levels) -> None:
         """Check early that it can fit all levels.
 
-        Args:
-            example: (B, ...) a few inputs, on the device.
         Raises:
             ValueError: names the level, the reason and a solution.
         """

@@ -6,7 +6,7 @@ from functools import partial
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...networks.levels import (
     Activated,
@@ -14,10 +14,7 @@ from ...networks.levels import (
     Level,
     Lookup,
     Tied,
-    compose,
     is_branched,
-    places_read,
-    reads_one_by_one,
 )
 from ...system.refusals import Refusal
 from ...system.settings import setting
@@ -108,7 +105,7 @@ class Ridge(Fit):
         """Whether the parents' weights must be mapped to the fused inputs."""
         return self.toward == "parents" or not self.refit
 
-    def check(self, levels: Levels, example: Tensor) -> None:
+    def check(self, levels: Levels) -> None:
         """Check that all levels, and the parents' if needed, are affine, and readable if `active`."""
         for index, level in enumerate(levels.fused):
             if not level.form.closed:
@@ -118,12 +115,12 @@ class Ridge(Fit):
                     "level."
                 )
             if self.active and not level.head:
-                _check_reading(
-                    level.name,
-                    [parent[index + 1] for parent in levels.parents],
-                    [parent[: index + 1] for parent in levels.parents],
-                    example,
-                )
+                read = [_read(parent, index) for parent in levels.parents]
+                if len({None if places is None else places.shape[1] for places in read}) > 1 or read[0] is None:
+                    raise ValueError(
+                        f"level {level.name!r}: active=True compares neurons by what the next layer reads of them, which is "
+                        "known only for chains of layers that read every neuron at equally many places. Leave it out."
+                    )
             reasons = [parent[index].why_not_affine for parent in levels.parents if not parent[index].form.closed]
             if self.needs_parents_weights and reasons:
                 asked, cure = (
@@ -211,45 +208,31 @@ def _fit_layers(step: Step, sums: Moments | Rows, solution: Solution, groups: Gr
         )
 
 
+def _read(levels: Sequence[Level], index: int) -> Tensor | None:
+    """(width, places) where the next level of a chain, a single layer, reads each of a level's neurons on its input axis; None if
+    it is another kind of level, or does not read them one by one."""
+    level, reader = levels[index], levels[index + 1]
+    read = reader.reads[0] if len(reader.reads) == 1 else None
+    alone = len(level.alive) == 1 and not reader.form.adds and not reader.form.parts
+    return read.index if alone and read is not None and read.maker == index else None
+
+
 @torch.no_grad()
 def _activity(step: Step) -> Tensor:
     """(m, m) centred inner products of what the next level of a chain reads of each of the parents' neurons, after activation
     functions and pooling."""
     sums = MomentSums(sum(step.widths), device=step.device)
-    readers, places = [levels[step.index + 1] for levels in step.walk.parents], list[Tensor]()
     for _, outputs in step.walk.batches(step.index):
         with step.walk.stopwatch.phase("moments"):
-            if not places:
-                found = [places_read(reader, step.level.axis, z) for reader, z in zip(readers, outputs, strict=True)]
-                places = [of_parent[0] for of_parent in found if of_parent is not None]
-            read = [
-                reader.form.read(z)[0][0].flatten(1)[:, read_at].movedim(1, -1).flatten(0, 1)
-                for reader, z, read_at in zip(readers, outputs, places, strict=True)
-            ]
-            sums.add(torch.cat(read, 1))
+            rows = []
+            for levels, z in zip(step.walk.parents, outputs, strict=True):
+                form, places = levels[step.index + 1].form, _read(levels, step.index)
+                assert places is not None
+                x = form.read(z)[0][0].movedim(-1 if isinstance(form.layers[0], nn.Linear) else 1, -1)
+                rows.append(x[..., places.to(x.device)].mT.flatten(0, -2))
+            sums.add(torch.cat(rows, 1))
     total = sums.finish()
     return total.zz - torch.outer(total.sz, total.sz) / total.rows
-
-
-def _check_reading(name: str, readers: Sequence[Level], before: Sequence[Sequence[Level]], example: Tensor) -> None:
-    """Check that in all parents, the next level reads each neuron at the same places.
-
-    Raises:
-        ValueError: they do not; the message names the level.
-    """
-    seen = []
-    for reader, levels in zip(readers, before, strict=True):
-        boundary = compose(levels, example)
-        one = isinstance(boundary, Tensor) and reads_one_by_one(reader, levels[-1].width)
-        seen.append(places_read(reader, levels[-1].axis, boundary) if one else None)
-    orders = [found[1] for found in seen if found is not None]
-    if len(orders) < len(seen) or any(
-        order.shape != orders[0].shape or not torch.allclose(order, orders[0], rtol=1e-4, atol=1e-5) for order in orders
-    ):
-        raise ValueError(
-            f"level {name!r}: active=True compares neurons by what the next layer reads of them, which is known "
-            "only for chains of layers that read every neuron at the same places. Leave it out."
-        )
 
 
 def _as_varied(sums: Moments | Rows, solution: Solution) -> Solution:

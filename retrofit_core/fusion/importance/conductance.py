@@ -56,7 +56,7 @@ class Conductance(Importance):
         """Conductance at each tensor, (width,) each."""
         assert y is not None
         whole, points = self.whole, (np.polynomial.legendre.leggauss(self.steps + 1)[0] + 1) / 2
-        path = partial(_scaled, neurons) if whole is None else partial(_along_embeddings, neurons, whole.to(x.device))
+        path = partial(_along, neurons, None if whole is None else whole.to(x.device))
 
         def attribute(inputs: Tensor, labels: Tensor) -> tuple[list[Tensor], float]:
             with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=self.mixed_precision):
@@ -71,12 +71,10 @@ class Conductance(Importance):
 Path = Callable[[Tensor, float], list[Tensor]]
 
 
-def _scaled(neurons: Neurons, x: Tensor, point: float) -> list[Tensor]:
-    return neurons(x * point)
-
-
-def _along_embeddings(neurons: Neurons, whole: Tensor, x: Tensor, point: float) -> list[Tensor]:
-    """For integer inputs, which stay while the outputs of each nn.Embedding are scaled."""
+def _along(neurons: Neurons, whole: Tensor | None, x: Tensor, point: float) -> list[Tensor]:
+    """The tensors at a point of the path; integer inputs stay, while the outputs of each nn.Embedding are scaled."""
+    if whole is None:
+        return neurons(x * point)
     thread = threading.get_ident()
 
     def scale(module: nn.Module, _: object, output: Tensor) -> Tensor | None:

@@ -54,11 +54,9 @@ def cross_error(sums: Moments | Rows, scores: Tensor, labels: Tensor, targets: T
     extra = excess(replace(targets, A=targets.A[:m]), labels, scores)
     if extra is None:
         return 0.0
-    if isinstance(sums, Rows):
-        products = sums.z.T @ (sums.x @ V - sums.z @ targets.A)
-    else:
-        assert sums.xz is not None
-        products = sums.xz.T @ V - sums.zz @ targets.A
+    products = (
+        sums.z.T @ (sums.x @ V - sums.z @ targets.A) if isinstance(sums, Rows) else sums.xz.T @ V - sums.zz @ targets.A
+    )
     return 2 * (products[:m] * extra).sum().item()
 
 
@@ -66,7 +64,6 @@ def squared_misses(sums: Moments | Rows, A: Tensor, V: Tensor, pull: Tensor | No
     """|x V_k - T_k|^2, (d,), of any weights V; pull = xx V - xz A, if known."""
     if isinstance(sums, Rows):
         return (sums.x @ V - sums.z @ A).square().sum(0)
-    assert sums.xz is not None
     xzA = sums.xz @ A
     pull = sums.times(V) - xzA if pull is None else pull
     return (((pull - xzA) * V).sum(0) + ((sums.zz @ A) * A).sum(0)).clamp_min(0)
@@ -81,7 +78,6 @@ def unavoidable_error(sums: Moments | Rows, scores: Tensor) -> float:
         factor, lam = cholesky(sums.kernel, VANISHING * sums.energy, False)
         missed = lam * torch.cholesky_solve(sums.centred[1], factor)  # z - K (K + lambda I)^-1 z
         return (scores @ missed.square().sum(0)).item()
-    assert sums.xz is not None
     factor, _ = cholesky(sums.matrices, max(VANISHING, 10 * sums.rounding) * sums.energy, sums.bias)
     along = sums.together(torch.linalg.solve_triangular(factor, sums.apart(sums.xz), upper=False))
     return (scores @ (sums.zz.diagonal() - along.square().sum(0)).clamp_min(0)).item()

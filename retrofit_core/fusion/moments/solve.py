@@ -101,7 +101,6 @@ def solve(sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor |
 
 
 def _solve_moments(sums: Moments, lam: Tensor, toward: Tensor | None) -> Solution:
-    assert sums.xz is not None
     of_columns = lam if sums.parts is None else lam[sums.parts]
     rhs = sums.xz if toward is None else sums.xz + of_columns * _without_bias(toward, sums.bias)
     factor, lam = cholesky(sums.matrices, lam, sums.bias)
@@ -145,7 +144,6 @@ def _pseudo_inverse(sums: Moments) -> Solution:
 
     eps is that of the products, whose rounding errors are no directions of the data.
     """
-    assert sums.xz is not None
     values, vectors = torch.linalg.eigh(sums.matrices)
     eps = max(torch.finfo(values.dtype).eps, sums.rounding)
     large = values > values.shape[1] * eps * values[:, -1:].clamp_min(0)

@@ -31,9 +31,9 @@ class Moments:
     """(m, m)"""
     sz: Tensor
     """(m,)"""
-    xx: Tensor | None = None
-    """(p, p), or (G, p, p) of the parts; None if only outputs were summed"""
-    xz: Tensor | None = None
+    xx: Tensor = torch.empty(0, 0)
+    """(p, p), or (G, p, p) of the parts; empty if only outputs were summed"""
+    xz: Tensor = torch.empty(0, 0)
     """(p, m); with parts, column j is the sum of x_g(j) z_j"""
     rows: int = 0
     """N"""
@@ -47,7 +47,6 @@ class Moments:
     @cached_property
     def matrices(self) -> Tensor:
         """(G, p, p) xx; G = 1 without parts."""
-        assert self.xx is not None
         return self.xx.view(-1, *self.xx.shape[-2:])
 
     @cached_property
@@ -68,14 +67,11 @@ class Moments:
         Raises:
             ValueError: they belong to different levels.
         """
-        both = [(one.zz.shape, one.xx is None or one.xx.shape, one.bias) for one in (self, other)]
+        both = [(one.zz.shape, one.xx.shape, one.bias) for one in (self, other)]
         if both[0] != both[1]:
             raise ValueError("moments of different levels cannot be added: their shapes or biases differ.")
-        xx = self.xx + other.xx if self.xx is not None and other.xx is not None else None
-        xz = self.xz + other.xz if self.xz is not None and other.xz is not None else None
-        rounding = max(self.rounding, other.rounding)
-        zz, sz, rows = self.zz + other.zz, self.sz + other.sz, self.rows + other.rows
-        return replace(self, zz=zz, sz=sz, xx=xx, xz=xz, rows=rows, rounding=rounding)
+        sums = {name: getattr(self, name) + getattr(other, name) for name in ("zz", "sz", "xx", "xz", "rows")}
+        return replace(self, **sums, rounding=max(self.rounding, other.rounding))
 
     def apart(self, matrix: Tensor) -> Tensor:
         """(p, m) -> (G, p, most) the columns of each part, padded with zeros."""
@@ -101,7 +97,6 @@ class Moments:
         """
         if len(labels) == len(self.zz):
             return self
-        assert self.xz is not None
         B, parts = beyond(self.zz, labels), None if self.parts is None else self.parts[: len(labels)]
         return replace(self, zz=B.T @ self.zz @ B, sz=self.sz @ B, xz=self.xz @ B, parts=parts)
 
@@ -111,7 +106,7 @@ class MomentSums:
 
     Args:
         m: columns of the outputs z.
-        p: columns of the inputs x, including the column of ones; None to sum only outputs.
+        p: columns of the inputs x, including the column of ones; 0 to sum only outputs.
         bias: whether the last column of x is 1.
         parts: (m,) and their number, for a grouped convolution, see `Moments`.
     """
@@ -119,7 +114,7 @@ class MomentSums:
     def __init__(
         self,
         m: int,
-        p: int | None = None,
+        p: int = 0,
         *,
         bias: bool = False,
         device: torch.device | None = None,
@@ -130,8 +125,7 @@ class MomentSums:
         self.parts, self.columns = None if parts is None else parts[0], None if parts is None else columns_of(*parts)
         matrices = () if parts is None else (parts[1],)
         most = m if self.columns is None else self.columns.shape[1]
-        self.xx = None if p is None else self.zz.new_zeros(*matrices, p, p)
-        self.xz = None if p is None else self.zz.new_zeros(*matrices, p, most)
+        self.xx, self.xz = self.zz.new_zeros(*matrices, p, p), self.zz.new_zeros(*matrices, p, most)
         self.rows, self.bias, self.rounding, self._finished = 0, bias, 0.0, False
 
     @devices.exact()
@@ -143,13 +137,13 @@ class MomentSums:
         """
         if self._finished:
             raise ValueError("these sums are finished. Add the moments of further rows to them with +.")
-        if (x is None) != (self.xx is None):
+        if (x is None) == bool(self.xx.numel()):
             raise ValueError("these sums need rows x and z." if x is None else "these sums are of outputs z alone.")
         self.rows += len(z)
         self.rounding = max(self.rounding, torch.finfo(z.dtype).eps)
         self.sz += column_sums(z)
         add_gram(self.zz, z)
-        if x is None or self.xx is None or self.xz is None:
+        if x is None:
             return
         if self.columns is not None:
             x, z = x.movedim(1, 0), _apart(z, self.columns).movedim(1, 0)  # (G, n, p) and (G, n, most)
@@ -160,11 +154,10 @@ class MomentSums:
         """The moments of all rows. They take over the tensors, so nothing can be added afterwards."""
         if not self._finished:
             for square in (self.zz, self.xx):  # only their upper triangles are valid so far
-                if square is not None:
-                    mirrored(square)
+                mirrored(square)
         self._finished = True
         xz = self.xz
-        if xz is not None and self.columns is not None:
+        if self.columns is not None:
             xz = _together(xz, self.columns, len(self.zz))
         return Moments(self.zz, self.sz, self.xx, xz, self.rows, self.bias, self.rounding, self.parts)
 
@@ -231,6 +224,11 @@ def dual_is_cheaper(rows: int, p: int, m: int) -> bool:
     primal = rows * p * p + 2 * rows * p * m + p**3 / 3 + 2 * p * p * m
     dual = 2 * rows * rows * p + rows**3 / 3 + 2 * rows * rows * m + 4 * rows * p * m + 2 * p * m * m
     return rows < p and dual < primal
+
+
+def dual_bytes(n: int, p: int, m: int) -> int:
+    """Bytes of `Rows` of n rows and of what solves them."""
+    return 8 * (2 * n * (p + 2 * m) + 3 * n * n + 2 * m * m)
 
 
 def beyond(columns: Tensor, labels: Tensor) -> Tensor:

@@ -38,7 +38,9 @@ def accuracy_by_level(
     device = next(plan.model.parameters()).device
     representatives = {index: readings(report, device) for index, report in enumerate(reports)}
     outputs: list[list[Tensor]] = [[] for _ in plan.fused[:-1]]
-    for batch in monitor.each("step", rows.split(_batch(plan))):
+    largest = max(level.numbers for network in plan.networks for level in network)
+    at_once = min(BATCH, rows_per_batch(4 * len(plan.networks) * largest))
+    for batch in monitor.each("step", rows.split(at_once)):
         with torch.inference_mode():
             h = images.inputs(batch).to(device, next(plan.model.parameters()).dtype)
             for index, kept in enumerate(outputs):
@@ -92,9 +94,3 @@ def readings(report: LevelReport, device: torch.device) -> list[Tensor]:
         return list(report.labels.to(device).split(list(report.widths)))
     reading = read_back(report.weights.double(), report.gram.double())
     return list(reading.to(device).split(list(report.widths), 1))
-
-
-def _batch(plan: Levels) -> int:
-    networks = [*plan.parents, plan.fused]
-    largest = max(level.numbers for network in networks for level in network)
-    return min(BATCH, rows_per_batch(4 * len(networks) * largest))

@@ -108,7 +108,9 @@ def analyse(
     else:
         assert test is not None and task.target is not None
         monitor.emit("phase", name="analysis: accuracy by level")
-        rows = _test_rows(test, config["seed"])
+        rows = torch.arange(len(test))
+        if len(test) > TEST_IMAGES:
+            rows = balanced(test.labels, TEST_IMAGES, generator=torch.Generator().manual_seed(config["seed"]))
         with clock.phase("accuracy"):
             measured = accuracy_by_level(
                 task.parents,
@@ -331,10 +333,3 @@ def squared_correlation(sums: Tensor, count: int) -> Tensor:
     var_z, var_f, both = zz - z * z / count, ff - f * f / count, fz - f * z / count
     varies = (var_z > CONSTANT * zz) & (var_f > CONSTANT * ff)
     return torch.where(varies, both.square() / (var_z * var_f).where(varies, 1.0), 0.0).clamp(0, 1)
-
-
-def _test_rows(images: Images, seed: int) -> Tensor:
-    """All rows, or a balanced sample."""
-    if len(images) <= TEST_IMAGES:
-        return torch.arange(len(images))
-    return balanced(images.labels, TEST_IMAGES, generator=torch.Generator().manual_seed(seed))

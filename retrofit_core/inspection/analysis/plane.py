@@ -102,7 +102,6 @@ def _across(step: Tensor, axis: Tensor) -> Tensor:
 
 def _pull(sums: Moments, A: Tensor, V: Tensor) -> Tensor:
     """x'(x V - T), whose columns are half the gradient of |x v_k - T_k|^2."""
-    assert sums.xz is not None
     return sums.times(V) - sums.xz @ A
 
 

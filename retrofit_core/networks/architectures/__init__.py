@@ -102,8 +102,10 @@ def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
     keywords = parse(spec) if isinstance(spec, str) else dict(spec)
     name = keywords.pop("architecture", None)
     foreign = is_foreign(name)
-    builder = _factory(str(name)) if foreign else find(ARCHITECTURES, str(name), "architecture")
-    if not foreign:
+    if foreign:
+        builder: Any = (libraries if libraries.is_library(name) else user_code).factory(str(name))
+    else:
+        builder = find(ARCHITECTURES, str(name), "architecture")
         _check(name, builder, keywords)
     with torch.random.fork_rng(devices=[]) if seed is not None else nullcontext():
         if seed is not None:
@@ -114,10 +116,6 @@ def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
         except RuntimeError as error:  # out of memory, or integer overflow
             reason = first_line(error)
             raise ValueError(f"architecture {name!r} cannot be built with these numbers: {reason}.") from error
-
-
-def _factory(name: str) -> Any:
-    return libraries.factory(name) if libraries.is_library(name) else user_code.factory(name)
 
 
 def _built(name: str, make: Callable[..., object], spec: dict[str, Any]) -> nn.Module:

@@ -1,7 +1,7 @@
 """Levels: a traced model cut where one tensor is alive, or after every layer (paper sec. 3; docs/method.md)."""
 
 from .cuts import BOUNDARIES, read_boundaries
-from .forms import Activated, Affine, Boundary, Form, Lookup, Opaque, Partwise, Tied, unfolded
+from .forms import Activated, Affine, Boundary, Form, Lookup, Opaque, Partwise, Tied
 from .level import (
     Alive,
     Carried,
@@ -18,8 +18,7 @@ from .level import (
     rows,
 )
 from .partition import check_composition, classifier, cut_trace, partition, single_level, trace_classifier
-from .reading import places_read, reads_one_by_one
-from .same_code import code_of, levels_of_twin, traces_of
+from .same_code import code_of, levels_of_twin
 from .tracing import Trace, trace
 
 __all__ = [
@@ -51,13 +50,9 @@ __all__ = [
     "levels_of_twin",
     "merged",
     "partition",
-    "places_read",
     "read_boundaries",
-    "reads_one_by_one",
     "rows",
     "single_level",
     "trace",
     "trace_classifier",
-    "traces_of",
-    "unfolded",
 ]

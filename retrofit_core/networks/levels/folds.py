@@ -215,9 +215,8 @@ def _scale_behind(trace: Trace, node: fx.Node, free: Free) -> Found:
         return None
     node.replace_all_uses_with(before)
     _erase_backwards(trace.graph, node)
-    return layer, Fold.of(
-        _with_factor, affine, factor, weight=affine.weight, bias=affine.bias, constants=((factor, 1.0),)
-    )
+    constants = ((factor, 1.0),)
+    return layer, Fold.of(scaled, affine, factor, weight=affine.weight, bias=affine.bias, constants=constants)
 
 
 def _norm_of_maps(trace: Trace, node: fx.Node, free: Free) -> Found:
@@ -258,10 +257,6 @@ def _with_norm(affine: AffineLayer, norm: BatchNorm) -> AffineLayer:
     return scaled(affine, *factor_and_shift(norm))
 
 
-def _with_factor(affine: AffineLayer, factor: Tensor) -> AffineLayer:
-    return scaled(affine, factor.flatten())
-
-
 def _of_norm(dimensions: int, norm: BatchNorm) -> AffineLayer:
     n = norm.num_features
     with torch.device("meta"):
@@ -283,8 +278,8 @@ def factor_and_shift(norm: BatchNorm) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def scaled(affine: AffineLayer, factor: Tensor, shift: Tensor | None = None) -> AffineLayer:
-    """A new layer equal to `affine(x) * factor + shift`, for (width,) numbers per neuron."""
-    layer, bias = copy.copy(affine), shift
+    """A new layer equal to `affine(x) * factor + shift`, for a number per neuron."""
+    layer, bias, factor = copy.copy(affine), shift, factor.flatten()
     layer._parameters = dict(affine._parameters)
     if affine.bias is not None:
         bias = affine.bias * factor if shift is None else shift + affine.bias * factor

@@ -104,13 +104,27 @@ class Affine(Form):
         return sum(layer.weight[0].numel() for layer in self.layers)
 
     def rows(self, tensors: Sequence[Tensor], dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
-        """(N, p) inputs of the layers, one row per output position.
+        """(N, p) inputs of the layers side by side, one row per output position; stacking their weights gives the sum.
+
+        Unfolding, conversion and the column of ones take one pass over memory.
 
         Args:
             tensors: see `read`.
+            dtype: of the rows; default: the tensors'.
             ones: append a column of ones (p + 1).
         """
-        return unfolded_together(self.layers, tensors, dtype, ones=ones)
+        windows = [
+            tensor if isinstance(layer, nn.Linear) else _windows(layer, tensor)
+            for layer, tensor in zip(self.layers, tensors, strict=True)
+        ]
+        sizes = [layer.weight[0].numel() for layer in self.layers]
+        rows = windows[0].new_empty(windows[0].numel() // sizes[0], sum(sizes) + ones, dtype=dtype or tensors[0].dtype)
+        start = 0
+        for size, view in zip(sizes, windows, strict=True):
+            rows[:, start : start + size].view(view.shape).copy_(view)
+            start += size
+        rows[:, start:] = 1
+        return rows
 
     def weights(self) -> Tensor:
         """V (p, d) float64, such that `rows @ V` are the rows of the layers' outputs; the last row is the bias.
@@ -216,38 +230,6 @@ class Tied(Form):
         """Copy V (1, d), see `weights`, into the bias."""
         for layer in self.layers[: len(V)]:
             layer.bias.copy_(V[0])
-
-
-def unfolded(affine: AffineLayer, tensor: Tensor, dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
-    """Input rows (N, p) such that `rows @ weight.flatten(1).T + bias` are the layer's output rows."""
-    return unfolded_together([affine], [tensor], dtype, ones=ones)
-
-
-def unfolded_together(
-    layers: Sequence[AffineLayer],
-    tensors: Sequence[Tensor],
-    dtype: torch.dtype | None = None,
-    *,
-    ones: bool = False,
-) -> Tensor:
-    """(N, p) input rows, side by side, of layers whose outputs are added; stacking their weights gives the sum.
-
-    Unfolding, conversion and the column of ones take one pass over memory.
-    """
-    windows = [
-        tensor if isinstance(layer, nn.Linear) else _windows(layer, tensor)
-        for layer, tensor in zip(layers, tensors, strict=True)
-    ]
-    sizes = [layer.weight[0].numel() for layer in layers]
-    count, p = windows[0].numel() // sizes[0], sum(sizes)
-    unfolded_rows = torch.empty(count, p + ones, dtype=dtype or tensors[0].dtype, device=tensors[0].device)
-    start = 0
-    for size, view in zip(sizes, windows, strict=True):
-        unfolded_rows[:, start : start + size].view(view.shape).copy_(view)
-        start += size
-    if ones:
-        unfolded_rows[:, -1] = 1
-    return unfolded_rows
 
 
 def _windows(conv: Convolution, tensor: Tensor) -> Tensor:

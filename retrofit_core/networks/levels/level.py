@@ -231,8 +231,7 @@ class Level:
 
         Args:
             boundary: before the level.
-            dtype: of the rows; default: the boundary tensor's.
-            ones: append a column of ones (p + 1).
+            dtype, ones: see `Affine.rows`.
         """
         assert isinstance(self.form, Affine)
         return self.form.rows(self.form.read(boundary)[0], dtype, ones=ones)

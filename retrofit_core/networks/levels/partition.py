@@ -1,21 +1,25 @@
 """Partition a model: trace it, cut it where one tensor is alive or after every layer, check (paper sec. 3; docs/method.md)."""
 
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 
 import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
 from ...system.device import exact
+from ...system.notices import Notice
 from ...system.registry import first_line
-from ..outputs import as_classifier
+from ..copies import fed
+from ..outputs import GivingLogits, as_classifier
 from ..packing import TakingPacked
 from ..wrappers import class_name, refuse_archived, unwrapped, wrapper_of
 from .building import build_level
-from .cuts import choose_cuts
+from .cuts import ancestors, choose_cuts
 from .folds import folded
 from .forms import Boundary, Lookup, Tied
-from .kinds import BatchNorm, held, operation
+from .kinds import BatchNorm, held, operation, parameter_count
 from .level import Level, compose
 from .plain import PARAMETERS
 from .segments import PLAIN, Layout, cut_into_segments, layouts, names_of
@@ -110,6 +114,31 @@ def cut_trace(trace: Trace, boundaries: str | int | Sequence[str] = "preactivati
     if trace.sizes or any(parts.get(node) != PLAIN for segment in segments for node in segment.alive):
         _check_samples(levels, example, opposite=wrapper_of(model, TakingPacked) is None)
     return levels
+
+
+def say_what_is_left(model: nn.Module, example: Tensor) -> None:
+    """Warn (`Notice`) of layers that only lead to outputs which are not fused: they do not fit the fused neurons that they read.
+
+    Args:
+        model: the network whose weights the fused network starts from.
+        example: (B, ...) input; the first two samples are run.
+    """
+    chosen = wrapper_of(model, GivingLogits)
+    if chosen is None:
+        return
+    with suppress(ValueError):  # what cannot be traced is refused where that matters
+        graph = trace(model, (), fed(model, example[:2]), whole=True).graph
+        needed = ancestors(next(node for node in graph.nodes if node.op == "output"))
+        layers = [repr(str(node.target)) for node in graph.nodes if parameter_count(node) and node not in needed]
+        if layers:
+            more = f" and {len(layers) - 3} more" if len(layers) > 3 else ""
+            warnings.warn(
+                Notice(
+                    f"only the output {chosen.which!r} is fused. {', '.join(layers[:3])}{more} lead to other outputs alone and "
+                    "are not fused: they read neurons that have changed. Do not use these outputs, or train the layers anew."
+                ),
+                stacklevel=2,
+            )
 
 
 def single_level(kinds: Sequence[str]) -> str:

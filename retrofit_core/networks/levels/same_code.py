@@ -1,8 +1,7 @@
-"""Networks that run the same code: traced and cut once, each with its own weights."""
+"""Networks that run the same code: cut once, each with its own weights."""
 
 import copy
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,9 +9,7 @@ from torch import Tensor, nn
 
 from ..copies import TABLES
 from ..hooks import hook_names, modules_of
-from .kinds import held
 from .level import Level
-from .tracing import Trace, trace
 
 
 def code_of(model: nn.Module) -> Hashable:
@@ -24,7 +21,14 @@ def code_of(model: nn.Module) -> Hashable:
     if hook_names(model):
         return None
     try:
-        modules = [(path, type(module), _attributes(module)) for path, module in modules_of(model)]
+        modules = [
+            (
+                path,
+                type(m),
+                repr({k: v for k, v in vars(m).items() if k not in TABLES and not isinstance(v, nn.Module)}),
+            )
+            for path, m in modules_of(model)
+        ]
     except Exception:  # whatever the code of an attribute raises when it is shown
         return None
     tensors, first = [], dict[int, str]()
@@ -40,10 +44,6 @@ def code_of(model: nn.Module) -> Hashable:
 def _tensors(module: nn.Module) -> dict[str, Tensor]:
     own = {**module._parameters, **module._buffers}
     return {name: tensor for name, tensor in own.items() if tensor is not None}
-
-
-def _attributes(module: nn.Module) -> str:
-    return repr({k: v for k, v in vars(module).items() if k not in TABLES and not isinstance(v, nn.Module)})
 
 
 @torch.no_grad()
@@ -62,25 +62,6 @@ def levels_of_twin(levels: Sequence[Level], model: nn.Module, twin: nn.Module) -
         for fold in reversed(level.folds):  # one may be made of the layer of another
             fold.renew()
     return twins
-
-
-@torch.no_grad()
-def traces_of(models: Sequence[nn.Module], leaves: Sequence[str], example: Tensor) -> list[Trace]:
-    """The traces of networks in evaluation mode, see `trace`; those that run the same code are traced once."""
-    first, traces = dict[Hashable, Trace](), list[Trace]()
-    for number, model in enumerate(models):
-        known = first.get(code := code_of(model.eval()) or number)
-        traces.append(trace(model, leaves, example) if known is None else _trace_of_twin(known, model))
-        first.setdefault(code, traces[-1])
-    return traces
-
-
-def _trace_of_twin(known: Trace, model: nn.Module) -> Trace:
-    twin = replace(known.copy(), model=model)
-    memo = _counterparts(known.model, model, [])
-    for node in twin.graph.nodes:
-        node.meta["held"] = copy.deepcopy(held(node), memo)
-    return twin
 
 
 def _counterparts(model: nn.Module, twin: nn.Module, holders: Iterable[nn.Module]) -> dict[int, Any]:

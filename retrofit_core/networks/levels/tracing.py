@@ -11,7 +11,9 @@ from torch import Tensor, fx, nn
 
 from ...system.device import exact
 from ...system.registry import first_line
+from ..copies import tried
 from ..hooks import hooks_of, refuse_changing_hooks
+from ..outputs import does_not_run
 from ..wrappers import class_name
 from .kinds import held
 from .plain import call_layers, erase_unused
@@ -86,14 +88,9 @@ def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -
     except Refused:
         raise
     except Exception as error:  # whatever the model's code raises
-        try:
-            with torch.no_grad():
-                model(example.clone())  # may be written into
-        except Exception as reason:
-            raise ValueError(
-                f"{name} does not run on an input of shape {tuple(example.shape)}: {first_line(reason)}. Pass data of the "
-                "shape that it was trained on."
-            ) from reason
+        reason = tried(model, example.clone())  # may be written into
+        if isinstance(reason, Exception):
+            raise does_not_run(name, example, reason) from reason
         raise ValueError(
             f"{name} cannot be traced by torch.fx ({first_line(error)}). Name the submodule in which this "
             "happens in leaves=[...], to take it whole, or wrap the model in one whose forward has no data-dependent "
@@ -101,7 +98,11 @@ def _traced(model: nn.Module, leaves: list[str], example: Tensor, whole: bool) -
         ) from error
     output = next(node for node in tracer.graph.nodes if node.op == "output")
     if not output.meta["is_tensor"]:
-        check_output(name, output.meta["value"])
+        kind = type(output.meta["value"]).__name__.removeprefix("immutable_")  # torch.fx's own lists and dicts
+        raise ValueError(
+            f"{name} returns {kind}, not one tensor. Say which of its tensors holds the logits: "
+            "retrofit_core.giving_logits(model, NAME)."
+        )
     return tracer
 
 
@@ -151,19 +152,3 @@ def rounding(numbers: Tensor) -> float:
     the largest finite number in it."""
     digits = torch.finfo(numbers.dtype).eps ** 0.5 if numbers.is_floating_point() else 0.0
     return digits * numbers.double().nan_to_num(0, 0, 0).abs().max().item()
-
-
-def check_output(network: str, output: object) -> None:
-    """Refuse outputs that are not one tensor.
-
-    Args:
-        network: its name, to start the message.
-    Raises:
-        ValueError: says what was returned.
-    """
-    if not isinstance(output, Tensor):
-        kind = type(output).__name__.removeprefix("immutable_")  # torch.fx's own lists and dicts
-        raise ValueError(
-            f"{network} returns {kind}, not one tensor. Say which of its tensors holds the logits: "
-            "retrofit_core.giving_logits(model, NAME)."
-        )

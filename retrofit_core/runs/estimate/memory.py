@@ -5,7 +5,6 @@ import math
 from collections.abc import Sequence
 
 from ...data import Images
-from ...fusion.budget import boundary_bytes, columns, working_bytes
 from ...fusion.fit import Fit
 from ...fusion.joint_spaces import Levels
 from ...networks.levels import Level
@@ -49,9 +48,8 @@ def fusion_memory(levels: Levels, fit: Fit, images: int, budget: int) -> int:
 def _level_bytes(levels: Levels, fit: Fit, index: int, images: int, budget: int) -> int:
     """Sums of a level, matrices of its groups, kept boundaries if they fit, a few chunks of rows, and data for an optimiser."""
     level, before = levels.fused[index], levels.fused[index - 1] if index else None
-    sums = working_bytes(levels.networks, index, images)
-    kept = boundary_bytes(levels.networks, index, images)
-    row = level.form.inputs_per_neuron + columns(levels.networks, index)
+    sums, kept = levels.working_bytes(index, images), levels.boundary_bytes(index, images)
+    row = level.form.inputs_per_neuron + levels.columns(index)
     widest = max(each.numbers for network in levels.networks for each in network)  # batches that are recomputed pass it
     chunks = CHUNKS * min(devices.CHUNK_BYTES, 4 * images * max(level.positions * row, widest))
     sides = [level, before] if fit.epochs_range[1] else []  # targets and inputs of all samples
@@ -63,7 +61,7 @@ def _group_bytes(levels: Levels, index: int) -> int:
     """Matrices over the parents' neurons, in float64, beside a level's sums: to group the spaces that begin there, or to leave
     the fused stream out of the errors in its report."""
     m = sum(levels.widths(index))
-    beside = columns(levels.networks, index) - m
+    beside = levels.columns(index) - m
     most = 8 * m * (2 * (m + beside) + m) if beside else 0
     for space in levels.written(index):
         if space.first == index and not space.fixed:

@@ -25,9 +25,8 @@ from ...networks.checkpoints import classes_of, load_model
 from ...system.refusals import Cure, Refusal, cures_of
 from ...training.parents import PlannedParent, TrainConfig
 from ...training.parents import plan as plan_training
-from .. import RunConfig, check_choices, check_fitting, class_shares, fusion_rows
-from ..config import FIELDS
-from ..inputs import Inputs, beside_parents
+from ..config import FIELDS, RunConfig
+from ..inputs import Inputs, beside_parents, check_choices, check_fitting, class_shares, fusion_rows
 
 
 @lru_cache(maxsize=32)

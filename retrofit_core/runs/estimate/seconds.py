@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from ...fusion.algorithm import FusionPlan
-from ...fusion.budget import columns
 from ...fusion.importance import IMPORTANCE
 from ...fusion.joint_spaces import Levels
 from ...inspection.analysis import SEEDS, TEST_IMAGES
@@ -149,7 +148,7 @@ def _closed_form(levels: Levels, images: int, groupings: int, grouped_only: bool
     """
     total = 0.0
     for index, level in enumerate(levels.fused):
-        m = columns(levels.networks, index)
+        m = levels.columns(index)
         if not level.fixed and levels.stream(index)[0] == index:
             total += groupings * GROUPING * sum(levels.widths(index)) ** 2
         if grouped_only or level.affine is None:

@@ -10,7 +10,7 @@ from ..drawing import Trace, axis, drawn, edge, lettering, line, panels, scatter
 from ..palette import Palette
 from ..picture import Picture
 from ..words import lettered, percent
-from .grid import capped
+from .scale import capped
 from .words import loss_words, short
 
 

@@ -12,9 +12,8 @@ from ..drawing import NOTHING, Trace, axis, drawn, edge, line, mark, scatter, ta
 from ..palette import VIRIDIS, Palette
 from ..picture import Picture
 from ..words import lettered, percent
-from .grid import capped, interpolated
 from .marks import networks
-from .scale import Scale, frame, key_of
+from .scale import Scale, capped, frame, interpolated, key_of
 from .words import loss_words, place_words, plane_words
 
 #: Points per side of the picture, interpolated between measured ones.

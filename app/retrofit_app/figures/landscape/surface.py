@@ -4,13 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import Trace, drawn, mark
+from ..drawing import Trace, drawn, line, mark, scatter
 from ..palette import DARK, FONT, TEXT, VIRIDIS, Palette
 from ..picture import Picture
 from ..words import lettered, listing
-from .grid import interpolated
 from .marks import shape
-from .scale import Scale, key_of
+from .scale import Scale, interpolated, key_of
 from .words import plane_words, short, values_words
 
 #: Points per side, interpolated between measured ones.
@@ -113,38 +112,23 @@ def _line(survey: Any, kind: str, path: tuple[str, str] | None, ends: tuple[floa
         return []
     first, last = corners[measured.first], corners[measured.last]
     t, values = np.array(measured.t), np.array(getattr(measured, kind))
+    z = (np.clip(values, low, high) + 0.012 * (high - low)).tolist()
     return [
-        {
-            "type": "scatter3d",
-            "x": (first.x + t * (last.x - first.x)).tolist(),
-            "y": (first.y + t * (last.y - first.y)).tolist(),
-            "z": (np.clip(values, low, high) + 0.012 * (high - low)).tolist(),
-            "mode": "lines",
-            "hoverinfo": "skip",
-            "showlegend": False,
-            "line": {"color": "#FFFFFF", "width": 7},
-        }
+        line(first.x + t * (last.x - first.x), first.y + t * (last.y - first.y), "#FFFFFF", 7, type="scatter3d", z=z)
     ]
 
 
 def _networks(survey: Any, heights: list[float], palette: Palette) -> Trace:
     """A mark for each network."""
-    return {
-        "type": "scatter3d",
-        "x": [marker.x for marker in survey.markers],
-        "y": [marker.y for marker in survey.markers],
-        "z": heights,
-        "mode": "markers",
-        "hoverinfo": "skip",
-        "showlegend": False,
-        "marker": mark(
-            [IN_SPACE.get(shape(marker.name), shape(marker.name)) for marker in survey.markers],
-            6,
-            ["#FFFFFF" if survey.is_on_plane(marker) else palette.grey for marker in survey.markers],
-            "#000000",
-            2,
-        ),
-    }
+    marks = mark(
+        [IN_SPACE.get(shape(marker.name), shape(marker.name)) for marker in survey.markers],
+        6,
+        ["#FFFFFF" if survey.is_on_plane(marker) else palette.grey for marker in survey.markers],
+        "#000000",
+        2,
+    )
+    x, y = [marker.x for marker in survey.markers], [marker.y for marker in survey.markers]
+    return scatter(x, y, "markers", type="scatter3d", z=heights, marker=marks)
 
 
 def _names(

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import ceil
 from typing import Any
 
-from ..drawing import BELOW, TOP, across_paper, axis, drawn, edge, mark, note, room, spread, up_paper
+from ..drawing import TOP, across_paper, axis, edge, mark, note, spread, up_paper
 from ..noise import margin
 from ..palette import Palette
 from ..picture import Picture
@@ -14,17 +14,13 @@ from ..quantities import Quantity, quantity
 from ..words import first_up, lettered, number, signed
 from .rows import (
     BEST,
-    ENTRY,
-    NUMBERS,
     OURS,
     PARENT,
     REFERENCES,
-    ROW,
-    TITLE,
     at,
+    dot_plot,
     dots,
     is_repeated,
-    listed,
     mean,
     paper_mark,
     titled,
@@ -103,23 +99,20 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
         )
         for badge, same in by_badge.items()
     ]
-    entries = len(ours) + bool(printed)
-    above, bottom = 44 if uprights else 12, NUMBERS + TITLE + entries * ENTRY + 8
     values = [*(line.mean for line in known), *(line.paper.mean for line in printed)]
     words = ", ".join(
         f"{lettered(line.row)} {kind.plain(line.mean)}"
         + (f" (paper {kind.plain(line.paper.mean)})" if line.paper else "")
         for line in known
     )
-    return drawn(
+    return dot_plot(
         palette,
         [papers, {**ours[0], "showlegend": True}, *ours[1:]],  # even without numbers of the paper
-        above + bottom + ROW * len(lines),
+        list(names.values()),
         f"Dot plot of {kind.name}, ours ({'; '.join((column.badge, *_badges(known)))}) and the paper's: {words}",
         caption=_finding(column, best, ensemble) if kind.is_accuracy else _extremes(column, known, kind),
         title=f"{titled(column)}: {rows or (BESIDE if printed else 'ours')}",
-        margin=(room(list(names.values())), 12, above, bottom),
-        legend=BELOW,
+        above=44 if uprights else 12,
         showlegend=True,
         shapes=[
             *(up_paper(value, edge(palette.muted, 1, "dot")) for value, *_ in uprights),
@@ -127,7 +120,6 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
         ],
         annotations=[note(words, x, 1, palette.muted, yshift=shift, **TOP) for x, words, shift in uprights],
         xaxis=axis(kind.name, side="bottom", **kind.axis(values)),
-        yaxis=listed(list(names.values()), palette, range=[len(lines) - 0.4, -0.6]),
     )
 
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from ..drawing import Trace, rows, scatter
+from ..drawing import BELOW, Trace, drawn, room, rows, scatter
 from ..palette import Palette
+from ..picture import Picture
 
 #: Heights in px: a row, a legend entry, the axis' numbers, its title.
 ROW, ENTRY, NUMBERS, TITLE = 25, 21, 28, 24
@@ -57,6 +58,35 @@ def dots(places: Sequence[tuple[float, str]], name: str, tip: str, marker: dict[
         [x for x, _ in places], [y for _, y in places], "markers", tip, name=name, marker=marker, **settings
     )
     return {**marks, "showlegend": bool(places)}
+
+
+def dot_plot(
+    palette: Palette,
+    traces: Sequence[Trace],
+    names: Sequence[str],
+    what: str,
+    finding: str = "",
+    above: int = 12,
+    **more: Any,
+) -> Picture:
+    """A figure of `dots` with its legend below; see `drawn`.
+
+    Args:
+        names: the rows.
+        above: px above the first.
+    """
+    bottom = NUMBERS + TITLE + ENTRY * sum(trace["showlegend"] for trace in traces) + 8
+    return drawn(
+        palette,
+        traces,
+        above + bottom + ROW * len(names),
+        what,
+        finding,
+        margin=(room(names), 12, above, bottom),
+        legend=BELOW,
+        yaxis=listed(names, palette, range=[len(names) - 0.4, -0.6]),
+        **more,
+    )
 
 
 def paper_mark(palette: Palette) -> dict[str, Any]:

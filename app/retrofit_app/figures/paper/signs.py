@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from ..drawing import BELOW, axis, drawn, edge, room, spread, up_paper
+from ..drawing import axis, edge, spread, up_paper
 from ..palette import Palette
 from ..picture import Picture
 from ..words import listing
-from .rows import ENTRY, INFORMATIVE, NUMBERS, OURS, ROW, TITLE, at, dots, listed, paper_mark, titled
+from .rows import INFORMATIVE, OURS, at, dot_plot, dots, paper_mark, titled
 
 #: A verdict's symbol, line width and text in the legend.
 VERDICTS = {
@@ -69,23 +69,19 @@ def differences(column: Any, palette: Palette, disagreeing: bool = False) -> Pic
         )
         traces.append(marks)
     names = [name for name, _ in differences]
-    bottom = NUMBERS + TITLE + sum(trace["showlegend"] for trace in traces) * ENTRY + 8
     finding = f"Of {_many(known)} that the paper's numbers claim, {_counted(known)}."
     finding += f" Drawn are {len(claims)}, of which {_counted(claims)}." if len(claims) < len(known) else ""
     against = [f"{claim.left} against {claim.right}" for claim in known if claim.verdict == "contradicted"]
     finding += f" The other sign: {listing(against)}." if against else ""
-    return drawn(
+    return dot_plot(
         palette,
         traces,
-        12 + bottom + ROW * len(claims),
+        names,
         f"Dot plot of differences in accuracy, the paper's and ours ({column.badge})",
         finding,
-        margin=(room(names), 12, 12, bottom),
         title=f"{titled(column)}: the paper's differences, and ours",
-        legend=BELOW,
         shapes=[up_paper(0, edge(palette.muted, 1.5))],
         xaxis=axis("points of accuracy"),
-        yaxis=listed(names, palette, range=[len(claims) - 0.4, -0.6]),
     )
 
 

@@ -34,15 +34,20 @@ def totals(summary: Any, tables: Mapping[str, Any], titles: Mapping[str, str], p
 
 def groups(summary: Any) -> dict[str, tuple[str, list[Any]]]:
     """Group of opponents -> what it is and the claims against it, the easy ones first."""
-    decided = summary.decided()
-    informative = [claim for claim in decided if claim.group == INFORMATIVE]
+    easy, informative = _parted(summary)
     clear = [claim for claim in informative if claim.deviation is not None and not claim.is_noise]
-    easy = [claim for claim in decided if claim.group != INFORMATIVE]
     return {
         "Easy opponents": ("those that lose clearly in the paper nearly everywhere", easy),
         "Informative opponents": ("the best parent, the ensemble, LP, another score", informative),
         "of these beyond the paper's own noise": ("the paper's difference is more than two of its deviations", clear),
     }
+
+
+def _parted(summary: Any) -> tuple[list[Any], list[Any]]:
+    """The decided claims against easy and against informative opponents."""
+    decided = summary.decided()
+    easy, informative = ([each for each in decided if (each.group == INFORMATIVE) is hard] for hard in (False, True))
+    return easy, informative
 
 
 def bars(summary: Any, palette: Palette, shown: int | None = None) -> str:
@@ -61,9 +66,7 @@ def bars(summary: Any, palette: Palette, shown: int | None = None) -> str:
 
 
 def _line(name: str, title: str, summary: Any) -> str:
-    decided = summary.decided()
-    informative = [claim for claim in decided if claim.group == INFORMATIVE]
-    easy = [claim for claim in decided if claim.group != INFORMATIVE]
+    easy, informative = _parted(summary)
     button = f"<button type='button' data-cell='{escape(name, quote=True)}'>{escape(title)}</button>"
     return (
         f"<tr><td class='name'>{button}</td><td class='number'>{summary.measured()} of {summary.numbers}</td>"

@@ -39,24 +39,17 @@
       const row = page.figure.appendChild(el("div", { class: "planes three" }));
       const planes = [Draw.plane("Network A", { className: "parent-0" }), Draw.plane("Average"), Draw.plane("Network B", { className: "parent-1" })];
       row.append(...planes.map((plane) => plane.node));
-      for (const [index, network] of [[0, A], [2, B]]) {
-        planes[index].value(Draw.percent(World.accuracy(network), 1));
-        planes[index].note(`saw ${World.classesOf(network).map((c) => Draw.CLASSES[c]).join(" and ")}`);
-      }
       const chart = accuracyChart("weights", ["A", "halfway", "B"]);
       const cover = el("p", { class: "hidden-until" }, "What is between A and B? Answer the question to see it.");
       page.figure.append(chart.node, cover);
       let line = null;
       page.onUpdate(() => {
         const isShown = page.answered("guess");
-        planes[0].regions(A);
-        planes[2].regions(B);
+        for (const [index, network] of [[0, A], [2, B]])
+          planes[index].show(network, World.accuracy(network), `saw ${World.classesOf(network).map((c) => Draw.CLASSES[c]).join(" and ")}`);
         for (const plane of planes) plane.points(World.test.points, World.test.labels);
         const mixed = Engine.interpolate(A, B, page.state.t);
-        planes[1].cover(!isShown);
-        if (isShown) planes[1].regions(mixed);
-        planes[1].value(isShown ? Draw.percent(World.accuracy(mixed), 1) : "?");
-        planes[1].note(isShown ? "one network: the weights, mixed" : "");
+        planes[1].show(mixed, World.accuracy(mixed), isShown ? "one network: the weights, mixed" : "", !isShown);
         chart.node.style.display = isShown ? "" : "none";
         cover.style.display = isShown ? "none" : "";
         if (!isShown) return;
@@ -169,10 +162,7 @@
     const found = [];
     let network = B;
     for (const level of [0, 1]) {
-      const columns = [A, network].flatMap((net) => {
-        const rows = Engine.forward(net, points).levels[level];
-        return rows[0].map((_, j) => rows.map((row) => row[j]));
-      });
+      const columns = [A, network].flatMap((net) => Engine.transposed(Engine.forward(net, points)[level]));
       const { labels } = Engine.groups("HF", columns, new Array(16).fill(1 / 8), [8, 8], 8);
       const order = Array.from({ length: 8 }, (_, k) => labels.indexOf(k, 8) - 8);
       network = Engine.permute(network, level, order);

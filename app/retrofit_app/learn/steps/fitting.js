@@ -62,9 +62,8 @@
         });
         const lines = { J: points.map(([width, [J]]) => [width, J]), grouping: points.map(([width, [, grouping]]) => [width, grouping]) };
         const { grouping, J, energy, labels, widths } = level();
-        region.regions(current().network);
+        region.show(current().network, current().accuracy);
         region.points(World.test.points, World.test.labels);
-        region.value(Draw.percent(current().accuracy, 1));
         chart.show([{ points: lines.J, colour: "J" }, { points: lines.grouping, colour: "grouping", dashed: true }], [
           { at: [page.state.width, 100 * J / energy], colour: "J", label: `J ${(100 * J / energy).toFixed(1)}`, shift: page.state.width > 9 ? [0, -24] : [10, -9], anchor: page.state.width > 9 ? "end" : "start" },
           { at: [page.state.width, 100 * grouping / energy], colour: "grouping", label: `grouping ${(100 * grouping / energy).toFixed(1)}`, shift: page.state.width > 9 ? [0, -9] : [10, 9], anchor: page.state.width > 9 ? "end" : "start" }]);
@@ -152,10 +151,8 @@
         scatter.show(column(targets), column(outputs), World.samples().labels, "target", "fused neuron");
         caption.innerHTML = `${Tour.rich("Second layer, neuron")} ${k + 1}: a dot for each sample `;
         caption.append(next);
-        region.regions(fusion.network);
+        region.show(fusion.network, fusion.accuracy, `each layer fitted on ${inputs === "fused" ? "its own" : "the parents'"} inputs`);
         region.points(World.test.points, World.test.labels);
-        region.value(Draw.percent(fusion.accuracy, 1));
-        region.note(inputs === "fused" ? "each layer fitted on its own inputs" : "each layer fitted on the parents' inputs");
         const lines = [["fused", "fused"], ...(isShown ? [["parents", "J"]] : [])].map(([name, colour]) => ({
           name, colour, dashed: name !== inputs, points: World.once(`way ${name} ${page.state.groups} ${page.state.ridge}`, () => World.accuracies(PAIR, fused(name)).map((value, x) => [x, value])) }));
         chart.show(lines, lines.map(({ name, colour, points }) => ({ at: points[3], colour, anchor: "end", shift: name === "fused" ? [-14, -9] : [4, 26],
@@ -197,13 +194,9 @@
       page.onUpdate(() => {
         const isShown = page.answered("guess");
         SETS.forEach(([, classes], index) => {
-          const isCovered = !isShown && index < 2;
           const data = World.samples(classes, page.state.count);
-          planes[index].cover(isCovered);
-          if (!isCovered) planes[index].regions(fused(classes).network);
+          planes[index].show(fused(classes).network, fused(classes).accuracy, `dots: the ${data.points.length} samples`, !isShown && index < 2);
           planes[index].points(data.points, data.labels);
-          planes[index].value(isCovered ? "?" : Draw.percent(fused(classes).accuracy, 1));
-          planes[index].note(`dots: the ${data.points.length} samples`);
         });
         const ensemble = World.accuracy(PAIR);
         const lines = SETS.map(([, classes], index) => ({ colour: ["parent-0", "parent-1", "fused"][index], points: !isShown && index < 2 ? []

@@ -2,10 +2,7 @@
 {
   const [A, B] = World.pair;
   const LEVELS = [["1", "first layer"], ["2", "second layer"], ["3", "outputs"]];
-  const columnsOf = (network, level, points) => {
-    const rows = Engine.forward(network, points).levels[level];
-    return rows[0].map((_, j) => rows.map((row) => row[j]));
-  };
+  const columnsOf = (network, level, points) => Engine.transposed(Engine.forward(network, points)[level]);
   const distance = (a, b) => a.reduce((total, value, n) => total + (value - b[n]) ** 2, 0) / a.length;
 
   Tour.step({
@@ -210,11 +207,8 @@
           tile.importance(8 * score);
         }));
         [uniform, conductance].forEach((fusion, index) => {
-          const isCovered = index === 1 && !page.answered("guess");
-          planes[index].cover(isCovered);
-          if (!isCovered) planes[index].regions(fusion.network);
+          planes[index].show(fusion.network, fusion.accuracy, "", index === 1 && !page.answered("guess"));
           planes[index].points(World.test.points, World.test.labels);
-          planes[index].value(isCovered ? "?" : Draw.percent(fusion.accuracy, 1));
         });
       });
     },

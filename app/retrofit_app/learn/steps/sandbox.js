@@ -90,30 +90,21 @@
           planes.replaceChildren(...drawn.map((plane) => plane.node));
         }
         parents.forEach((network, k) => {
-          drawn[k].regions(network);
-          drawn[k].value(Draw.percent(World.accuracy(network), 1));
           const names = World.classesOf(network).map((c) => Draw.CLASSES[c]).join(", ");
-          drawn[k].note({ classes: `saw ${names}`, skewed: `mostly ${names}`, all: "saw everything" }[state.regime]);
+          drawn[k].show(network, World.accuracy(network), { classes: `saw ${names}`, skewed: `mostly ${names}`, all: "saw everything" }[state.regime]);
         });
         const average = Engine.average(parents);
-        drawn[count].regions(average);
-        drawn[count].value(Draw.percent(World.accuracy(average), 1));
-        drawn[count + 2].regions(parents);
-        drawn[count + 2].value(Draw.percent(World.accuracy(parents), 1));
-        drawn[count + 2].note(`${count} networks`);
+        drawn[count].show(average, World.accuracy(average));
+        drawn[count + 2].show(parents, World.accuracy(parents), `${count} networks`);
         for (const plane of drawn) plane.points(World.test.points, World.test.labels);
         const reason = obstacle(state.method)(state);
         problem.style.display = reason ? "" : "none";
         problem.textContent = reason;
-        drawn[count + 1].cover(Boolean(reason));
-        drawn[count + 1].value(reason ? "–" : "");
         bars.replaceChildren();
-        if (reason) return;
+        if (reason) { drawn[count + 1].show([], null, "", true); return; }
         const data = World.samples(state.from === "A" ? World.classesOf(parents[0]) : [0, 1, 2, 3], state.count);
         const fusion = World.fuse(parents, { method: state.method, score: state.score, head: state.head, width: state.fused, ridge: `${10 ** state.ridge}x`, fit: state.fit }, data);
-        drawn[count + 1].regions(fusion.network);
-        drawn[count + 1].value(Draw.percent(fusion.accuracy, 1));
-        drawn[count + 1].note("one network");
+        drawn[count + 1].show(fusion.network, fusion.accuracy, "one network");
         const way = World.accuracies(parents, fusion);
         bars.append(...fusion.levels.map(({ grouping, approximation, energy }, level) => {
           const share = (value) => (100 * value) / energy;

@@ -8,8 +8,7 @@ import streamlit as st
 
 from retrofit_app import widgets
 from retrofit_app.figures import Network, Palette, escaped
-from retrofit_app.figures.classes import class_sources, forgotten, origins
-from retrofit_app.figures.confusion import confusion_matrix
+from retrofit_app.figures.classes import class_sources, confusion_matrix, forgotten, origins
 from retrofit_app.models import predictions
 from retrofit_app.runs.compared import FUSED, SEED, Group, Row
 from retrofit_app.runs.times import about

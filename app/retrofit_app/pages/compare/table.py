@@ -8,7 +8,7 @@ from retrofit_app.figures.leaderboard import seconds_words
 from retrofit_app.figures.noise import half
 from retrofit_app.runs import methods
 from retrofit_app.runs.compared import FusedNetwork, Group, Row
-from retrofit_app.runs.settings import NONE, different
+from retrofit_app.runs.words import NONE, different
 
 COLUMNS = (
     Column("network", "Method, grouping if not its own, importance, options.", is_number=False),

@@ -13,7 +13,7 @@ from retrofit_app.models import accuracies, estimates, sources
 from retrofit_app.runs import leaderboards, methods
 from retrofit_app.runs.times import about
 from retrofit_app.shell import picker
-from retrofit_app.widgets import controls, copies, permission
+from retrofit_app.widgets import controls, copies
 from retrofit_app.widgets.errors import guarded
 
 from . import configs, cures, options, own_files, parameters, plan, presets, starting
@@ -62,7 +62,7 @@ def closed_files(picks: Picks) -> list[str]:
     """Files outside the known folders that the picks name and nobody has allowed."""
     own = (picks.data, *picks.files, picks.rows, picks.target, picks.base)
     named = {"shipped": (), "train": (picks.data,), "own": own}[picks.networks]
-    return [name for name in dict.fromkeys(named) if name and permission.closed(name)]
+    return [name for name in dict.fromkeys(named) if name and sources.closed(name)]
 
 
 def ask_to_open(names: list[str]) -> None:
@@ -76,7 +76,7 @@ def ask_to_open(names: list[str]) -> None:
         "Open these files",
         key=FORM.key("grant"),
         icon=":material/folder_open:",
-        on_click=permission.grant,
+        on_click=sources.grant,
         args=(names,),
         help="Reads them on this machine to check whether they can be fused. Do this only if you know where the link came from.",
         type="primary",
@@ -147,7 +147,7 @@ def data(picks: Picks) -> None:
 
     def read(text: str) -> str:
         name = text if text in options else sources.named(text)
-        permission.grant([name])
+        sources.grant([name])
         return name
 
     st.selectbox(

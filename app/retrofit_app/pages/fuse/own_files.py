@@ -7,7 +7,7 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.figures import escaped
 from retrofit_app.models import checkpoints, sources, uploads
-from retrofit_app.widgets import controls, permission
+from retrofit_app.widgets import controls
 from retrofit_core.networks import user_code
 
 from . import presets
@@ -89,7 +89,7 @@ def _paths(text: str) -> tuple[str, ...]:
     named = tuple(
         known.get(line) or (line if uploads.is_upload(line) else sources.named(line)) for line in lines if line
     )
-    permission.grant(named)
+    sources.grant(named)
     return named
 
 
@@ -100,7 +100,7 @@ def _rows(path: str) -> str:
 
 def typed(name: str) -> str:
     """A name that was typed here, so that its file may be opened."""
-    permission.grant([name])
+    sources.grant([name])
     return name
 
 

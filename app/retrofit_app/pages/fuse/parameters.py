@@ -5,9 +5,8 @@ No Streamlit; torch only if the address or a pick names a method, a score or a g
 
 from dataclasses import dataclass
 
-from retrofit_app.address.fields import amount, choice, text
 from retrofit_app.address.readers import Series, number, one_of, path
-from retrofit_app.address.rule import declared
+from retrofit_app.address.rule import amount, choice, declared, text
 from retrofit_app.runs import methods
 
 NETWORKS = {"shipped": "shipped pair", "train": "train new ones", "own": "my own"}

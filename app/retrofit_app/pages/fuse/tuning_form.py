@@ -7,8 +7,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.address.fields import amount, choice
-from retrofit_app.address.rule import switch
+from retrofit_app.address.rule import amount, choice, switch
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
 from retrofit_app.models.kept import kept

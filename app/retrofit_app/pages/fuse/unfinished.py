@@ -9,8 +9,8 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.address import session
 from retrofit_app.figures import Tile, escaped, letter, percent, tiles
-from retrofit_app.figures.growing import growing_lines
 from retrofit_app.figures.network import growing_network
+from retrofit_app.figures.tuning import growing_lines
 from retrofit_app.runs import progress
 from retrofit_app.shell import picker
 from retrofit_app.widgets import works

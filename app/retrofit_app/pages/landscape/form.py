@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.address.fields import Control
+from retrofit_app.address.rule import Control
 from retrofit_app.figures import escaped, lettered
 from retrofit_app.runs import followups
 from retrofit_app.runs.times import about

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retrofit_app.address.fields import amount, choice
 from retrofit_app.address.readers import matching, one_of
-from retrofit_app.address.rule import Parameter, declared, option, switch
+from retrofit_app.address.rule import Parameter, amount, choice, declared, option, switch
 from retrofit_app.address.session import Scope
 from retrofit_app.widgets.works import Shelf
 from retrofit_core.runs import store

@@ -2,15 +2,14 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
-from streamlit.components.v2 import component
 
 from retrofit_app import learn
 from retrofit_app.address.rule import Parameter
 from retrofit_app.address.session import Scope
 from retrofit_app.shell import navigation
+from retrofit_app.widgets.components import registered
 
 LEARN, FRAME = Scope("learn"), "learn-frame"
 #: The steps of the page Levels.
@@ -23,17 +22,12 @@ def page() -> None:
     theme = "dark" if st.context.theme.type == "dark" else "light"
     with st.container(key="learn"):  # style.css gives it the window's height
         data = {"page": learn.page(), "at": state, "theme": theme}
-        _component()(key=FRAME, data=data, on_shows_change=_told)
+        script = Path(__file__).with_name("frame.js").read_text()
+        registered("retrofit-learn", js=script, isolate_styles=False)(key=FRAME, data=data, on_shows_change=_told)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="learn-links"):
         st.markdown("**Show this on my run**", width="content")
         for step in STEPS:
             navigation.link("levels", step.capitalize(), f"The page Levels: {step} of the run that is open.", step=step)
-
-
-@st.cache_resource
-def _component() -> Any:
-    script = Path(__file__).with_name("frame.js").read_text()
-    return component("retrofit-learn", js=script, html="<span></span>", isolate_styles=False)
 
 
 def _told() -> None:

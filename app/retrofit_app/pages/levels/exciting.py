@@ -10,8 +10,7 @@ from retrofit_app import runs, widgets
 from retrofit_app.figures import Neurons, escaped, letter, members_words, percent
 from retrofit_app.figures.exciting import Excited, exciting, kernel, side_by_side
 from retrofit_app.models import activity, sources
-from retrofit_app.models.activity import Activity
-from retrofit_app.models.heads import attended, on_patches
+from retrofit_app.models.activity import Activity, attended, on_patches
 from retrofit_app.widgets import example, readings
 
 from .parameters import LEVELS

@@ -1,7 +1,6 @@
 """Which neurons are merged: a picture for each score, or two groupings side by side."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 
 import streamlit as st
@@ -9,7 +8,7 @@ import streamlit as st
 from retrofit_app import figures, widgets
 from retrofit_app.figures import title
 from retrofit_app.figures.picture import LECTURE
-from retrofit_app.widgets import neurons, pictures, readings
+from retrofit_app.widgets import neurons, readings
 from retrofit_app.widgets.menu import Item, menu_of
 from retrofit_app.widgets.neurons import Grouped
 
@@ -76,7 +75,7 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
         help = "Another seed, the whole frame, whose images excite, one group, all neurons."
         is_open = widgets.unfolds("Expert", "expert", help)
         level = f"{view.index + 1}-{view.report.name}"
-        menu_of(KEY, items(view, groupings), view.entry, level, canvas=True)
+        menu_of(KEY, items(view, groupings), view.entry, level, drawn_here=True)
     if is_open:
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="expert-row"):
             expert(view)
@@ -182,15 +181,7 @@ def pick(view: View, rows: list[int]) -> None:
 
 def items(view: View, groupings: Sequence[Grouped]) -> list[Item]:
     """The pictures' menu items, starting with the score that tables follow."""
-    level_looks = asdict(looks(view))
-
-    def item(each: Grouped) -> Item:
-        options = {} if each.score is None else {"score": each.score, "seed": each.seed}
-        return Item(
-            each.key,
-            partial(view.neurons, each.score, each.seed),
-            lambda colours: pictures.picture(view.entry, "clusters", colours, view.index, **level_looks, **options),
-            f"{each.name}{each.note}",
-        )
-
-    return [item(each) for each in sorted(groupings, key=lambda each: not each.bold)]
+    return [
+        Item(each.key, partial(view.neurons, each.score, each.seed), heading=f"{each.name}{each.note}")
+        for each in sorted(groupings, key=lambda each: not each.bold)
+    ]

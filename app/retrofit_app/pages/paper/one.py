@@ -9,7 +9,7 @@ from retrofit_app import widgets
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.figures.paper.cells import cell_name, cells
 from retrofit_app.runs import paper
-from retrofit_app.runs.paper import FULLEST, Shown, Stamp
+from retrofit_app.runs.paper import FULLEST, SAME, Shown, Stamp
 from retrofit_app.shell import lectures, picker
 from retrofit_app.widgets import tables
 from retrofit_app.widgets.choosing import choosing
@@ -149,12 +149,12 @@ def scale_words(columns: Sequence[Any]) -> dict[str, str]:
 
 def finding(columns: Sequence[Any]) -> tuple[str, str]:
     """How many of the paper's claims hold; then how ours differs from it, and how many of its numbers are measured."""
-    from retrofit_core.experiments.report import verdicts
+    from retrofit_core.experiments.report import summarised, verdicts
     from retrofit_core.experiments.report_words import apart_words
 
     same = not any(scale_words(columns).values()) and any(column.lines for column in columns)
     sentences = [f"Ours: {paper.differences(columns[0])}."] if same else []
-    summary = paper.summary(columns)
+    summary = summarised([each for column in columns for each in column.scales or (column,)])
     if not summary.numbers:
         return "", " ".join(sentences)
     words = (
@@ -174,4 +174,4 @@ def reading(shown: Shown, columns: Sequence[Any]) -> str:
     if not shown.has_paper:
         return NO_NUMBERS
     badged = any(line.badge for column in columns for line in column.all_lines)
-    return f"{'' if all(map(paper.is_as_in_the_paper, columns)) else OTHERS}{READING}{BADGED if badged else ''}"
+    return f"{'' if {*map(paper.differences, columns)} == {SAME} else OTHERS}{READING}{BADGED if badged else ''}"

@@ -1,4 +1,4 @@
-"""Pictures of a level's neurons, one per grouping, on our own canvas (neurons.js): hovering, encircling and picking are
+"""Pictures of a level's neurons, one per grouping, drawn in the browser (neurons.js): hovering, encircling and picking are
 linked across them in the browser, and the server only gets the final picks."""
 
 import json
@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 import streamlit as st
-from streamlit.components.v2 import component
 
 from retrofit_app import figures, runs
 from retrofit_app.address import session
 from retrofit_app.figures import DARK, LIGHT, Palette
-from retrofit_app.figures.marks import FEW, digits
 from retrofit_app.figures.palette import SHAPES, TEXT
-from retrofit_app.figures.plane import axis_words, mark_size
+from retrofit_app.figures.plane import FEW, axis_words
 from retrofit_app.models.kept import kept
 
 from .. import readings
+from ..components import registered
 from ..downloads import source
 
 NAME = "retrofit-neurons"
@@ -121,7 +120,9 @@ def pictures(
         plane=_plane(entry, level, looks.whole),
         pictures=b"[" + b",".join(parts) + b"]",
     )
-    _component()(key=key, data=data, on_gesture_change=told, on_score_change=titled)
+    # Not in a shadow tree, so that its elements are found like any other picture's.
+    draw = registered(NAME, js=_file("js"), css=_file("css"), isolate_styles=False)
+    draw(key=key, data=data, on_gesture_change=told, on_score_change=titled)
 
 
 def prepare(entry: runs.Entry, level: int) -> None:
@@ -134,12 +135,9 @@ def prepare(entry: runs.Entry, level: int) -> None:
         _marks(entry, level, score, 0, False)
 
 
-@st.cache_resource
-def _component() -> Any:
-    folder = Path(__file__).parent
-    script, sheet = ((folder / f"neurons.{ending}").read_text() for ending in ("js", "css"))
-    # Not in a shadow tree, so that its elements are found like any other picture's.
-    return component(NAME, js=script, css=sheet, html="<span></span>", isolate_styles=False)
+@cache
+def _file(ending: str) -> str:
+    return Path(__file__).with_name(f"neurons.{ending}").read_text()
 
 
 def _object(**parts: Any) -> bytes:
@@ -170,7 +168,7 @@ def _plane(entry: runs.Entry, level: int, whole: bool) -> bytes:
     """What all groupings of a level share: the neurons' places."""
     grouped = readings.grouping(entry, level)
     drawn = figures.marks(grouped, whole=whole)
-    x, y = drawn.points.round(digits(float(np.ptp(drawn.points)))).T.tolist()
+    x, y = drawn.points.T.tolist()
     return _object(
         name=grouped.name,
         widths=grouped.widths,
@@ -182,7 +180,6 @@ def _plane(entry: runs.Entry, level: int, whole: bool) -> bytes:
         centre=drawn.centre.tolist(),
         reach=drawn.reach,
         axes=[axis_words(number, grouped.explained[number - 1]) for number in (1, 2)],
-        unit=mark_size(len(grouped.labels)),
         text=TEXT,
         few=FEW,
     )
@@ -197,6 +194,9 @@ def _marks(entry: runs.Entry, level: int, score: str | None, seed: int, whole: b
         alt=figures.cluster_words(grouped, int((~drawn.inside).sum()))[0] + ".",
         labels=grouped.labels.tolist(),
         kinds=drawn.kinds.tolist(),
+        sizes=drawn.sizes.round(1).tolist(),
+        order=drawn.order.tolist(),
+        middles=drawn.middles.tolist(),
         joined=drawn.joined,
         importance=_digits(grouped.weights),
         distances=_digits(grouped.distances),

@@ -1,6 +1,6 @@
 // A level's neurons in one element, drawn once per grouping. A neuron is a row, 0 to m - 1, the same in every picture: what
 // is hovered over, encircled or picked in one shows in all at once, and the server gets it when the gesture has ended. The
-// server says what to draw and where; this file draws it on a canvas or into an SVG file.
+// server says what to draw and where; this file draws it as SVG, on the page and for files.
 
 const SPACE = { left: 28, right: 8, top: 6, bottom: 24 } // px around the frame, for the axes
 const PADDED = 1.06 // the frame's size as a multiple of its content's
@@ -16,6 +16,7 @@ const EDGE = 1.6 // px, a mark's outline, in its network's colour
 const OTHER = 6, ALONE = 7 // kinds of neurons; 0 is the densest cluster, 1 to 5 have a hue
 
 const figures = new WeakMap() // the component's element -> its figure
+const measure = document.createElement('canvas').getContext('2d') // reads colours, measures words and areas
 
 export default function ({ parentElement, data, setTriggerValue }) {
     let figure = figures.get(parentElement)
@@ -46,112 +47,41 @@ function corners(shape, x, y, size) {
     }
 }
 
-/** Draws on a canvas. */
-class CanvasPen {
-    constructor(context, font) {
-        this.context = context
-        this.font = font
+/** Writes parts of an SVG drawing; in a file, marks have tooltips. */
+class Pen {
+    parts = []
+
+    constructor(file = false) {
+        this.file = file
     }
-    line(points, colour, width, { closed = false, fill = '', dash = [] } = {}) {
-        const c = this.context
-        c.beginPath()
-        points.forEach(([x, y], index) => (index ? c.lineTo(x, y) : c.moveTo(x, y)))
-        if (closed) c.closePath()
-        if (fill) {
-            c.fillStyle = fill
-            c.fill()
-        }
-        c.setLineDash(dash)
-        c.strokeStyle = colour
-        c.lineWidth = width
-        c.stroke()
-        c.setLineDash([])
+    line(points, colour, width, { closed = false, fill = 'none', dash = 'none' } = {}) {
+        const d = points.map(([x, y], index) => `${index ? 'L' : 'M'}${short(x)} ${short(y)}`).join('') + (closed ? 'Z' : '')
+        this.parts.push(`<path d="${d}" fill="${fill}" stroke="${colour}" stroke-width="${short(width)}" stroke-dasharray="${dash}"/>`)
     }
     /** Hairlines from a centre to several ends, as one path. */
-    spokes(middle, ends, colour, width) {
-        const c = this.context
-        c.beginPath()
-        for (const [x, y] of ends) {
-            c.moveTo(...middle)
-            c.lineTo(x, y)
-        }
-        c.strokeStyle = colour
-        c.lineWidth = width
-        c.stroke()
-    }
-    /** A mark; without a fill it is hollow. */
-    mark(shape, x, y, size, fill, edge, width, opacity = 1) {
-        const c = this.context, points = corners(shape, x, y, size)
-        c.globalAlpha = opacity
-        c.beginPath()
-        if (points) {
-            points.forEach(([px, py], index) => (index ? c.lineTo(px, py) : c.moveTo(px, py)))
-            c.closePath()
-        } else c.arc(x, y, size / 2, 0, 2 * Math.PI)
-        if (fill) {
-            c.fillStyle = fill
-            c.fill()
-        }
-        c.strokeStyle = edge
-        c.lineWidth = width
-        c.stroke()
-        c.globalAlpha = 1
-    }
-    text(words, x, y, size, colour, { align = 'center', turned = false, halo = '', bold = false } = {}) {
-        const c = this.context
-        c.save()
-        c.translate(x, y)
-        if (turned) c.rotate(-Math.PI / 2)
-        c.font = `${bold ? 600 : 400} ${size}px ${this.font}`
-        c.textAlign = align
-        c.textBaseline = 'alphabetic'
-        if (halo) {
-            c.strokeStyle = halo
-            c.lineWidth = size / 4
-            c.lineJoin = 'round'
-            c.strokeText(words, 0, 0)
-        }
-        c.fillStyle = colour
-        c.fillText(words, 0, 0)
-        c.restore()
-    }
-}
-
-/** Writes the same as parts of an SVG file. */
-class SvgPen {
-    constructor(font) {
-        this.font = font.replaceAll('"', "'")
-        this.parts = []
-    }
-    line(points, colour, width, { closed = false, fill = 'none', dash = [] } = {}) {
-        const d = points.map(([x, y], index) => `${index ? 'L' : 'M'}${short(x)} ${short(y)}`).join('') + (closed ? 'Z' : '')
-        const dashed = dash.length ? ` stroke-dasharray="${dash.join(' ')}"` : ''
-        this.parts.push(`<path d="${d}" fill="${fill || 'none'}" stroke="${colour}" stroke-width="${short(width)}"${dashed}/>`)
-    }
     spokes([x, y], ends, colour, width) {
         const d = ends.map(([ex, ey]) => `M${short(x)} ${short(y)}L${short(ex)} ${short(ey)}`).join('')
         this.parts.push(`<path d="${d}" fill="none" stroke="${colour}" stroke-width="${short(width)}"/>`)
     }
-    mark(shape, x, y, size, fill, edge, width, opacity = 1) {
-        const style = `fill="${fill || 'none'}" stroke="${edge}" stroke-width="${short(width)}"` +
-            (opacity < 1 ? ` opacity="${opacity}"` : '')
-        const points = corners(shape, x, y, size)
+    mark(shape, x, y, size, fill, edge, width, opacity = 1, tip = '') {
+        const style = `fill="${fill}" stroke="${edge}" stroke-width="${short(width)}"${opacity < 1 ? ` opacity="${opacity}"` : ''}`
+        const points = corners(shape, x, y, size), title = tip && `<title>${escaped(tip)}</title>`
         this.parts.push(points
-            ? `<polygon points="${points.map(point => point.map(short).join(',')).join(' ')}" ${style}/>`
-            : `<circle cx="${short(x)}" cy="${short(y)}" r="${short(size / 2)}" ${style}/>`)
+            ? `<polygon points="${points.map(point => point.map(short).join(',')).join(' ')}" ${style}>${title}</polygon>`
+            : `<circle cx="${short(x)}" cy="${short(y)}" r="${short(size / 2)}" ${style}>${title}</circle>`)
     }
-    text(words, x, y, size, colour, { align = 'center', turned = false, halo = '', bold = false } = {}) {
-        const anchor = { center: 'middle', left: 'start', right: 'end' }[align]
-        const around = halo ? ` stroke="${halo}" stroke-width="${short(size / 4)}" paint-order="stroke"` : ''
+    text(words, x, y, size, colour, { anchor = 'middle', turned = false, halo = 'none', weight = 400 } = {}) {
         const place = turned ? `transform="translate(${short(x)} ${short(y)}) rotate(-90)"` : `x="${short(x)}" y="${short(y)}"`
-        this.parts.push(`<text ${place} font-size="${short(size)}" fill="${colour}" text-anchor="${anchor}"` +
-            `${bold ? ' font-weight="600"' : ''}${around}>${escaped(words)}</text>`)
+        this.parts.push(`<text ${place} font-size="${short(size)}" font-weight="${weight}" fill="${colour}" text-anchor="${anchor}" ` +
+            `stroke="${halo}" stroke-width="${short(size / 4)}" paint-order="stroke">${escaped(words)}</text>`)
     }
-    file(width, height, paper, title) {
-        return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" ` +
-            `font-family="${escaped(this.font)}" role="img"><title>${escaped(title)}</title>` +
-            `<rect width="${width}" height="${height}" fill="${paper}"/>${this.parts.join('')}</svg>`
-    }
+}
+
+/** What an act draws. */
+function written(act, file = false) {
+    const pen = new Pen(file)
+    act(pen)
+    return pen.parts.join('')
 }
 
 const short = number => String(Math.round(number * 100) / 100)
@@ -159,40 +89,20 @@ const escaped = text => text.replace(/[&<>"]/g, sign => ({ '&': '&amp;', '<': '&
 
 // --- one picture ----------------------------------------------------------------------------------
 
-/** One grouping of the neurons: their places, sizes and drawing order. */
+/** One grouping of the neurons. */
 class Picture {
     constructor(shared, own) {
         Object.assign(this, own, own.marks)
         this.shared = shared
-        const weights = this.importance.map(Number), count = weights.length
         this.members = new Map(this.labels.map(label => [label, []]))
         this.labels.forEach((label, row) => this.members.get(label).push(row))
-        this.sizes = weights.map(weight => Math.min(Math.max(shared.unit * Math.sqrt(weight), 4), 26))
-        const layer = this.kinds.map(kind => (kind === ALONE ? 0 : kind === OTHER ? 1 : kind ? 2 : 3))
-        // Small marks on top of large ones; the densest cluster on top of all.
-        this.order = [...Array(count).keys()].sort((a, b) => layer[a] - layer[b] || this.sizes[b] - this.sizes[a] || a - b)
-        this.middles = new Map()
-        this.weights = weights
-    }
-
-    /** A cluster's importance-weighted mean, kept inside the frame; without importance all count alike. */
-    middle(label) {
-        if (!this.middles.has(label)) {
-            const rows = this.members.get(label), { x, y, low, high } = this.shared
-            const total = rows.reduce((sum, row) => sum + this.weights[row], 0)
-            const share = row => (total > 0 ? this.weights[row] / total : 1 / rows.length)
-            const mean = axis => rows.reduce((sum, row) => sum + share(row) * axis[row], 0)
-            const within = (value, axis) => Math.min(Math.max(value, low[axis]), high[axis])
-            this.middles.set(label, [within(mean(x), 0), within(mean(y), 1)])
-        }
-        return this.middles.get(label)
     }
 
     /** A neuron's tooltip, in lines. */
     tip(row) {
         const { off, names } = this.shared, label = this.labels[row], count = this.members.get(label).length
         return [
-            `neuron ${names[row]}${off.has(row) ? ', off-scale' : ''}`,
+            `neuron ${names[row]}${off.has(row) ? ', outside the frame' : ''}`,
             `group ${label}, ${count} members`,
             `importance ${this.importance[row]} × mean`,
             `${this.distances[row]} from its group's mean`,
@@ -221,7 +131,7 @@ function draw(pen, picture, box, colours, looks) {
     for (const label of picture.joined) {
         const rows = picture.members.get(label).filter(row => few || !shared.off.has(row)), kind = picture.kinds[rows[0]]
         const colour = kind === OTHER ? colours.muted : colours.fills[kind]
-        pen.spokes(box.at(...picture.middle(label)), rows.map(box.place), colour, (kind === 0 ? 0.8 : 1.2) * scale)
+        pen.spokes(box.at(...picture.middles[label]), rows.map(box.place), colour, (kind === 0 ? 0.8 : 1.2) * scale)
     }
     if (looks.followed.length) {
         const places = looks.followed.map(box.place)
@@ -249,12 +159,13 @@ function mark(pen, picture, box, colours, row, opacity = 1) {
         const out = reach => [x + (x - cx) / away * reach, y + (y - cy) / away * reach]
         pen.line([[x, y], out(size / 2 + OUT * box.scale)], kind === ALONE ? edge : fill, 2 * box.scale)
     }
-    pen.mark(shared.shapes[parent], x, y, size, fill, edge, EDGE * box.scale, opacity)
+    const tip = pen.file ? picture.tip(row).join(', ') : ''
+    pen.mark(shared.shapes[parent], x, y, size, fill, edge, EDGE * box.scale, opacity, tip)
 }
 
 function ring(pen, picture, box, colours, row, wider, width) {
     const [x, y] = box.place(row)
-    pen.mark('circle', x, y, (picture.sizes[row] + wider) * box.scale, '', colours.accent, width * box.scale)
+    pen.mark('circle', x, y, (picture.sizes[row] + wider) * box.scale, 'none', colours.accent, width * box.scale)
 }
 
 /** Draw a ringed neuron's name, above it if there is room. */
@@ -262,22 +173,22 @@ function name(pen, picture, box, colours, row) {
     const [x, y] = box.place(row), size = picture.shared.text * box.scale
     const away = (picture.sizes[row] / 2 + 8) * box.scale, above = y - away - size > box.y0
     const words = picture.shared.names[row]
-    pen.text(words, x, above ? y - away : y + away + 0.7 * size, size, colours.accent, { halo: colours.paper, bold: true })
+    pen.text(words, x, above ? y - away : y + away + 0.7 * size, size, colours.accent, { halo: colours.paper, weight: 600 })
 }
 
 /** In the pictures other than the one with the tooltip: the cluster of the same neuron. */
 function note(pen, picture, box, colours, row) {
     const [x, y] = box.place(row), size = picture.shared.text * box.scale, label = picture.labels[row]
-    const count = picture.members.get(label).length, c = pen.context
+    const count = picture.members.get(label).length
     const words = count > 1 ? `group ${label}, ${count} members` : 'alone'
     const away = (picture.sizes[row] / 2 + 9) * box.scale, above = y - away - 1.6 * size > box.y0
-    c.font = `${size}px ${pen.font}`
-    const width = c.measureText(words).width + size, height = 1.5 * size
+    measure.font = `${size}px ${colours.font}`
+    const width = measure.measureText(words).width + size, height = 1.5 * size
     const left = Math.min(Math.max(x - width / 2, box.x0), Math.max(box.x0 + box.side - width, box.x0))
     const top = above ? y - away - height : y + away
     pen.line([[left, top], [left + width, top], [left + width, top + height], [left, top + height]],
         colours.muted, box.scale, { closed: true, fill: colours.paper })
-    pen.text(words, left + size / 2, top + 1.08 * size, size, colours.ink, { align: 'left' })
+    pen.text(words, left + size / 2, top + 1.08 * size, size, colours.ink, { anchor: 'start' })
 }
 
 // --- the element ----------------------------------------------------------------------------------
@@ -300,11 +211,6 @@ class Figure {
         this.observer.observe(this.root)
         this.save = event => event.detail.chart === this.data?.key && this.file(event.detail)
         document.addEventListener('retrofit-save', this.save)
-        // Paper shows what is on the canvas: another width would clear it, too late to draw it again.
-        this.hold = () => this.root.style.setProperty('width', `${this.root.clientWidth}px`)
-        this.printed = () => this.root.style.removeProperty('width')
-        window.addEventListener('beforeprint', this.hold)
-        window.addEventListener('afterprint', this.printed)
         this.root.addEventListener('keydown', event => this.key(event))
         document.fonts.ready.then(() => this.paint())
     }
@@ -312,10 +218,7 @@ class Figure {
     remove() {
         clearTimeout(this.timer)
         this.observer.disconnect()
-        this.sharpness?.removeEventListener('change', this.repaint)
         document.removeEventListener('retrofit-save', this.save)
-        window.removeEventListener('beforeprint', this.hold)
-        window.removeEventListener('afterprint', this.printed)
         this.root.remove()
     }
 
@@ -335,8 +238,6 @@ class Figure {
         const { plane } = data
         plane.off = new Set(plane.off)
         plane.parents = plane.widths.flatMap((width, parent) => Array(width).fill(parent))
-        plane.low = plane.centre.map(value => value - plane.reach)
-        plane.high = plane.centre.map(value => value + plane.reach)
         this.pictures = data.pictures.map(own => new Picture(plane, own))
         this.frames()
         const hovered = other ? -1 : this.hovered
@@ -381,10 +282,9 @@ class Figure {
     pane(index) {
         const whole = element('figure', 'picture'), heading = element('figcaption', 'heading')
         const frame = element('div', 'frame'), words = element('p', 'words')
-        const base = element('canvas', 'base'), over = element('canvas', 'over')
+        frame.innerHTML = '<svg><g class="base"></g><g class="over"></g></svg>'
         frame.tabIndex = 0
         frame.setAttribute('role', 'img')
-        frame.append(base, over)
         whole.append(heading, frame, words)
         this.root.insertBefore(whole, this.tip)
         const on = (name, act) => frame.addEventListener(name, event => act.call(this, event, index))
@@ -395,16 +295,17 @@ class Figure {
         on('pointerleave', event => event.pointerType !== 'touch' && this.hover(-1))
         on('focus', () => frame.matches(':focus-visible') && this.hover(this.cursor(), index, true))
         on('blur', () => this.hover(-1))
-        return { whole, heading, frame, words, base, over }
+        const [drawing, base, over] = ['svg', '.base', '.over'].map(part => frame.querySelector(part))
+        return { whole, heading, frame, words, drawing, base, over }
     }
 
     // --- drawing
 
     /** The theme's colours, chosen by the page's background. */
     colours() {
-        const style = getComputedStyle(this.root), probe = document.createElement('canvas').getContext('2d')
-        probe.fillStyle = style.getPropertyValue('--st-background-color').trim() || '#fff'
-        const [r, g, b] = [1, 3, 5].map(at => parseInt(probe.fillStyle.slice(at, at + 2), 16))
+        const style = getComputedStyle(this.root)
+        measure.fillStyle = style.getPropertyValue('--st-background-color').trim() || '#fff'
+        const [r, g, b] = [1, 3, 5].map(at => parseInt(measure.fillStyle.slice(at, at + 2), 16))
         const colours = this.data.colours[0.3 * r + 0.6 * g + 0.1 * b < 128 ? 'dark' : 'light']
         return { ...colours, fills: [colours.ink, ...colours.clusters, colours.grey, colours.paper], font: style.fontFamily }
     }
@@ -413,7 +314,7 @@ class Figure {
         return { picked: this.picked, marked: this.data.marked, followed: this.data.followed }
     }
 
-    /** Draw every picture in its column's size, at the screen's resolution. */
+    /** Draw every picture in its column's size. */
     paint() {
         if (!this.data) return
         this.width = this.root.clientWidth
@@ -421,38 +322,28 @@ class Figure {
         this.panes.forEach((pane, index) => {
             const { clientWidth: width, clientHeight: height } = pane.frame
             pane.box = geometry(this.data.plane, width, height, this.data.scale)
-            draw(sized(pane.base, width, height, this.shades.font), this.pictures[index], pane.box, this.shades, this.looks)
+            pane.drawing.setAttribute('viewBox', `0 0 ${width} ${height}`)
+            pane.base.innerHTML = written(pen => draw(pen, this.pictures[index], pane.box, this.shades, this.looks))
         })
         this.paintOver()
-        this.watch()
-    }
-
-    /** Redraw when the window moves to a screen of another resolution. */
-    watch() {
-        if (this.sharpest === devicePixelRatio) return
-        this.sharpest = devicePixelRatio
-        this.repaint ??= () => this.paint()
-        this.sharpness?.removeEventListener('change', this.repaint)
-        this.sharpness = matchMedia(`(resolution: ${devicePixelRatio}dppx)`)
-        this.sharpness.addEventListener('change', this.repaint)
     }
 
     /** Draw what follows the pointer: the neuron with its cluster's lines in every picture, and the lasso. */
     paintOver() {
-        const rows = this.drag?.rows ?? []
-        this.panes.forEach((pane, index) => {
-            const { clientWidth: width, clientHeight: height } = pane.frame, { box } = pane
-            const pen = sized(pane.over, width, height, this.shades.font), picture = this.pictures[index]
-            for (const row of rows) ring(pen, picture, box, this.shades, row, 4, 1.5)
-            if (this.drag?.path && this.drag.index === index)
-                pen.line(this.outline(), this.shades.accent, 1.5, { closed: true, fill: `${this.shades.accent}22`, dash: [5, 4] })
-            if (this.hovered < 0 || this.drag?.path) return
-            const row = this.hovered, label = picture.labels[row], members = picture.members.get(label)
-            if (members.length > 1) pen.spokes(box.at(...picture.middle(label)), members.map(box.place), this.shades.accent, box.scale)
-            for (const member of members) mark(pen, picture, box, this.shades, member)
-            ring(pen, picture, box, this.shades, row, 7, 2.5)
-            if (index !== this.over) note(pen, picture, box, this.shades, row)
-        })
+        this.panes.forEach((pane, index) => { pane.over.innerHTML = written(pen => this.drawOver(pen, pane.box, index)) })
+    }
+
+    drawOver(pen, box, index) {
+        const picture = this.pictures[index], { drag, shades, hovered } = this
+        for (const row of drag?.rows ?? []) ring(pen, picture, box, shades, row, 4, 1.5)
+        if (drag?.path && drag.index === index)
+            pen.line(this.outline(), shades.accent, 1.5, { closed: true, fill: `${shades.accent}22`, dash: '5 4' })
+        if (hovered < 0 || drag?.path) return
+        const label = picture.labels[hovered], members = picture.members.get(label)
+        if (members.length > 1) pen.spokes(box.at(...picture.middles[label]), members.map(box.place), shades.accent, box.scale)
+        for (const member of members) mark(pen, picture, box, shades, member)
+        ring(pen, picture, box, shades, hovered, 7, 2.5)
+        if (index !== this.over) note(pen, picture, box, shades, hovered)
     }
 
     /** Show a neuron in all pictures, and its tooltip in one. */
@@ -548,8 +439,8 @@ class Figure {
     }
 
     within() {
-        const polygon = this.outline(), { box } = this.panes[this.drag.index]
-        return this.data.plane.names.map((_, row) => row).filter(row => inside(box.place(row), polygon))
+        const area = new Path2D(`M${this.outline().map(point => point.join(' ')).join('L')}Z`), { box } = this.panes[this.drag.index]
+        return this.data.plane.names.map((_, row) => row).filter(row => measure.isPointInPath(area, ...box.place(row), 'evenodd'))
     }
 
     // --- picks
@@ -577,8 +468,8 @@ class Figure {
     cursor() {
         if (this.hovered >= 0) return this.hovered
         if (this.last >= 0 && this.last < this.data.plane.names.length) return this.last
-        const { weights } = this.pictures[0]
-        return this.picked[0] ?? weights.indexOf(Math.max(...weights))
+        const importance = this.pictures[0].importance.map(Number)
+        return this.picked[0] ?? importance.indexOf(Math.max(...importance))
     }
 
     key(event) {
@@ -623,23 +514,26 @@ class Figure {
         const head = picture.name ? HEAD * scale : 0
         const width = frame.clientWidth, height = Math.round(head + frame.clientHeight + FOOT.height)
         const colours = this.shades
-        const whole = pen => {
-            if (head) pen.text(picture.name + picture.note, 4, 18 * scale, 15 * scale, colours.ink, { align: 'left' })
+        const marks = written(pen => {
+            if (head) pen.text(picture.name + picture.note, 4, 18 * scale, 15 * scale, colours.ink, { anchor: 'start' })
             draw(pen, picture, geometry(this.data.plane, width, frame.clientHeight, scale, head), colours, this.looks)
             this.data.signature.forEach((line, row) =>
-                pen.text(line, 4, height - FOOT.height + FOOT.line * (row + 1) - 2, FOOT.text, colours.muted, { align: 'left' }))
+                pen.text(line, 4, height - FOOT.height + FOOT.line * (row + 1) - 2, FOOT.text, colours.muted, { anchor: 'start' }))
+        }, true)
+        const drawing = new Blob([
+            `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" ` +
+            `font-family="${escaped(colours.font)}" role="img"><title>${escaped(picture.alt)}</title>` +
+            `<rect width="${width}" height="${height}" fill="${colours.paper}"/>${marks}</svg>`,
+        ], { type: 'image/svg+xml' })
+        if (format === 'svg') return saved(drawing, `${stem}.svg`)
+        const image = new Image(), canvas = document.createElement('canvas')
+        Object.assign(canvas, { width: width * SHARP, height: height * SHARP })
+        image.onload = () => {
+            canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height)
+            canvas.toBlob(blob => saved(blob, `${stem}.png`))
+            URL.revokeObjectURL(image.src)
         }
-        if (format === 'svg') {
-            const pen = new SvgPen(colours.font)
-            whole(pen)
-            saved(new Blob([pen.file(width, height, colours.paper, picture.alt)], { type: 'image/svg+xml' }), `${stem}.svg`)
-            return
-        }
-        const canvas = document.createElement('canvas'), pen = sized(canvas, width, height, colours.font, SHARP)
-        pen.context.fillStyle = colours.paper
-        pen.context.fillRect(0, 0, width, height)
-        whole(pen)
-        canvas.toBlob(blob => saved(blob, `${stem}.png`))
+        image.src = URL.createObjectURL(drawing)
     }
 }
 
@@ -656,29 +550,4 @@ function element(kind, name, words = '') {
     made.className = name
     made.textContent = words
     return made
-}
-
-/** A pen for a canvas, cleared and sized in px. */
-function sized(canvas, width, height, font, ratio = window.devicePixelRatio || 1) {
-    const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)]
-    const context = canvas.getContext('2d')
-    if (canvas.width !== across || canvas.height !== down) {
-        canvas.width = across
-        canvas.height = down
-        canvas.style.width = `${width}px`
-        canvas.style.height = `${height}px`
-    }
-    context.setTransform(ratio, 0, 0, ratio, 0, 0)
-    context.clearRect(0, 0, width, height)
-    return new CanvasPen(context, font)
-}
-
-/** Whether a point is in a polygon: a ray from it crosses the border an odd number of times. */
-function inside([x, y], polygon) {
-    let odd = false
-    polygon.forEach(([ax, ay], index) => {
-        const [bx, by] = polygon[(index + 1) % polygon.length]
-        if ((ay > y) !== (by > y) && x < (bx - ax) * (y - ay) / (by - ay) + ax) odd = !odd
-    })
-    return odd
 }
