@@ -43,7 +43,7 @@ def follow(entry: runs.Entry, palette: Palette, level: str = "") -> None:
                 st.rerun()
             _followed(entry, palette, example, level)
         except (OSError, ValueError, KeyError) as error:
-            text = runs.without_folders(error, sources.located(sources.data_of(entry)), entry.base)
+            text = runs.without_folders(error, sources.located(sources.source_of(entry).data), entry.base)
             why(f"The image cannot be followed: {text}")
 
 
