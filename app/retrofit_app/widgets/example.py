@@ -92,7 +92,9 @@ def _first(entry: runs.Entry) -> str:
     parents = [known for name, known in right.items() if name.startswith("parent ")]
     if not parents or "average" not in right:
         return "0"
-    telling = (sum(known.astype(int) for known in parents) == 1) & ~right["average"] & right["fused"]
+    telling = (
+        (sum(known.astype(int) for known in parents) == 1) & ~right["average"] & right.get("fused", right["ensemble"])
+    )
     return str(int(telling.argmax()))
 
 
