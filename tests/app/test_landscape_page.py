@@ -224,7 +224,7 @@ def test_colours_are_those_of_the_paper_of_its_own_or_of_another_run(record):
     page.selectbox(key="landscape-scale").set_value("as kf-linear").run()
     like = open_page(run="kf-linear", scale="own")
     assert pictures(page)[0]["data"][0]["zmax"] == pictures(like)[0]["data"][0]["zmax"]
-    page.button(key="go-as-paper").click().run()
+    page.selectbox(key="landscape-scale").set_value("paper").run()
     assert "scale" not in page.query_params and clean(page)
 
 

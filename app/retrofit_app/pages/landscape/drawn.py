@@ -137,14 +137,6 @@ def controls(
         )
         if look.scale == parameters.OWN:
             st.badge("own scale: other landscapes have other colours", icon=":material/palette:", color="orange")
-        if look.scale != parameters.PAPER:
-            st.button(
-                "Clip at 4.6, as in the paper",
-                key="go-as-paper",
-                on_click=LANDSCAPE.change,
-                kwargs={"scale": parameters.PAPER},
-                help="Losses from 0 to 4.6; higher losses are hatched.",
-            )
 
 
 def line_between(paths: list[tuple[str, str]], help: str, **look: Any) -> None:
