@@ -247,16 +247,18 @@ def _pairs(rows: Iterable[str]) -> list[tuple[tuple[str, list[str]], tuple[str, 
 
 
 def _best(rows: list[str], measured: ResultsByRow) -> str | None:
-    """The measured row with the highest mean accuracy on the sets of parents that all of them have; of parents, the best of each
-    set, if there are several sets."""
+    """The measured row with the highest accuracy, the mean over the sets of parents that all rows have, each averaged over seeds;
+    of parents, the best of each set, if there are several sets."""
     if BEST_PARENT in measured and rows[0].startswith(PARENT):
         return BEST_PARENT
-    known = [row for row in scored(tuple(rows)) if measured.get(row)]
-    sets = [{parents for parents, _ in measured[row]} for row in known]
-    common = set.intersection(*sets) or set.union(*sets) if sets else set()
+    by_set: dict[str, dict[int, list[float]]] = {}
+    for row in scored(tuple(rows)):
+        for (parents, _), each in measured.get(row, {}).items():
+            by_set.setdefault(row, {}).setdefault(parents, []).append(each.metrics["accuracy"])
+    common = set.intersection(*map(set, by_set.values())) or set.union(*map(set, by_set.values())) if by_set else set()
     means = {
-        row: np.mean([each.metrics["accuracy"] for (parents, _), each in measured[row].items() if parents in common])
-        for row in known
+        row: np.mean([np.mean(of_set[parents]) for parents in common if parents in of_set])
+        for row, of_set in by_set.items()
     }
     return max(means, key=means.__getitem__, default=None)
 

@@ -104,6 +104,22 @@ def test_the_best_score_is_that_of_common_parents():
     assert claimed.rows == ("KF-Linear, uniform", "best parent") and claimed.ours == pytest.approx((10 + 20) / 2)
 
 
+def test_the_best_score_does_not_hang_on_which_parents_were_fused_more_often():
+    """Uniform is ahead on both sets; of all four fusions it has the lower mean, for three are of the hard set."""
+    paper = printed(Parent_0=80, KF_Linear__uniform=85, KF_Linear__conductance=86)
+    measured = {
+        "Parent 0": {(0, 0): result_of("Parent 0", 40), (1, 0): result_of("Parent 0", 60)},
+        "KF-Linear, uniform": {
+            run: result_of("KF-Linear, uniform", share)
+            for run, share in {(0, 0): 50, (0, 1): 50, (0, 2): 50, (1, 0): 80}.items()
+        },
+        "KF-Linear, conductance": {
+            run: result_of("KF-Linear, conductance", share) for run, share in {(0, 0): 45, (1, 0): 75}.items()
+        },
+    }
+    assert by_name(paper, measured)["KF-Linear", "best parent"].rows == ("KF-Linear, uniform", "best parent")
+
+
 def test_signs_of_differences():
     paper = printed(Parent_0=80, Parent_1=70, Ensemble=90, KD=40, KF_Linear__uniform=85, KF_Linear__conductance=86)
     rows = {

@@ -6,6 +6,7 @@
 
 import json
 import re
+from statistics import fmean
 
 import pytest
 
@@ -15,6 +16,7 @@ from retrofit_core.experiments.claims import INFORMATIVE
 from retrofit_core.experiments.report import report, verdicts
 from retrofit_core.experiments.scales import SAYING, SCALES
 from retrofit_core.experiments.tables import TABLES
+from retrofit_core.inspection.landscape import Survey
 from retrofit_core.runs.answers import difference, from_bits
 from tests.marks import ROOT, skip_without
 
@@ -76,14 +78,15 @@ def names():
     def gains(of_column, row):
         """The least and the greatest lead of a row over the best parent, over the pairs."""
         parents = [line for line in of_column.lines if line.row.startswith("Parent ")]
-        best = [max(values) for values in zip(*(sum(line.by_parents, ()) for line in parents), strict=True)]
-        leads = [ours - theirs for ours, theirs in zip(sum(of_column.line(row).by_parents, ()), best, strict=True)]
+        best = [max(map(fmean, pair)) for pair in zip(*(line.by_parents for line in parents), strict=True)]
+        leads = [fmean(ours) - most for ours, most in zip(of_column.line(row).by_parents, best, strict=True)]
         return min(leads), max(leads)
 
+    given = "given VGG11s of full width, 14 epochs"
     columns = {
         "full_pair": ("vgg11-noniid", "2-way", "paper"),
         "full_shards": ("vgg11-sharded", "2-way", "paper"),
-        "pair": ("vgg11-noniid", "2-way", "given VGG11s of full width, 14 epochs"),
+        "pair": ("vgg11-noniid", "2-way", given),
         "four": ("vgg11-noniid", "4-way"),
         "eight": ("vgg11-noniid", "8-way"),
         "shards": ("vgg11-sharded", "2-way", "given VGG11s of half width, 8 epochs"),
@@ -101,6 +104,9 @@ def names():
         "rise": ("landscape", "rise"),
         "study": ("ablation", "VGG11, non-IID"),
         "mlp": ("ablation", "MLP, non-IID"),
+        "seeds": ("neuron-importance", "uniform"),
+        "groups": ("neuron-importance", "conductance"),
+        "near_zero": ("importance-histogram", "conductance"),
     }
     return {
         **{name: column(*place) for name, place in columns.items()},
@@ -122,6 +128,13 @@ def names():
         "order": tested["eight parts"]["crop and flip, 10 epochs"][0],
         **{"at_depth": at_depth, "gap_at_depth": gap_at_depth, "LONG": LONG, "SHORT": SHORT},
         "WITHOUT": "without networks of one class",
+        "plane": Survey.from_json(
+            json.loads((RESULTS.parent / "landscape-200-epochs.json").read_text(encoding="utf-8"))
+        ),
+        "PLANE": ("fused", "parent 0", "parent 1"),
+        **{"TO_UNIFORM": "adjusted Rand index to uniform", "BETWEEN_SEEDS": "adjusted Rand index between seeds"},
+        **{"LAST": "last convolution of parent 0", "FULL": "paper, cifar10 for cifar100", "PAIR": given},
+        "GIVEN": f"{given}, cifar10 for cifar100",
         "clear": [claim for claim in informative if claim.deviation is not None and not claim.is_noise],
         **{"KF": "KF-Linear, conductance", "UNIFORM": "KF-Linear, uniform", "HF": "HF-Linear, conductance"},
         "claim": lambda of_table, left, right: next(
