@@ -1450,7 +1450,7 @@ MUTATIONS = [
     ),
     Mutation(
         "app: shares of a confusion matrix by columns",
-        "app/retrofit_app/figures/confusion.py",
+        "app/retrofit_app/figures/classes.py",
         "counts.sum(1, keepdims=True), 1)",
         "counts.sum(0, keepdims=True), 1)",
         "tests/app/test_compare_figures.py::test_confusions_count_every_image_once",
@@ -1485,7 +1485,7 @@ MUTATIONS = [
     ),
     Mutation(
         "app: the worst-off network is said to own a class",
-        "app/retrofit_app/figures/split.py",
+        "app/retrofit_app/figures/sheets.py",
         "networks[max(range(len(counts)), key=",
         "networks[min(range(len(counts)), key=",
         "tests/app/test_split_strip.py::test_the_finding_in_words",

@@ -15,6 +15,7 @@ from retrofit_core.data.images import in_memory
 from retrofit_core.inspection.landscape import Landscape, Mixtures, Path, Survey, networks_of
 from retrofit_core.inspection.landscape import mixtures as mixtures_module
 from retrofit_core.inspection.landscape.landscape import path_between, pictures, rise_around
+from retrofit_core.inspection.landscape.mixtures import SlicedMaxPool
 from retrofit_core.inspection.landscape.plane import plane
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.norm_statistics import reset_statistics
@@ -197,6 +198,15 @@ def test_mixtures_give_what_a_plain_loop_gives(spec, dtype, monkeypatch):
     tolerance = 1e-4 if dtype == torch.float32 else 1e-11
     for mixtures in (together, alone):
         assert torch.allclose(mixtures.measure(shares), torch.tensor(expected, dtype=torch.float64), rtol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "pool", [nn.MaxPool2d(2), nn.MaxPool2d(3, 2, padding=1), nn.MaxPool2d(2, stride=1), nn.MaxPool2d((3, 1), (1, 2))]
+)
+def test_sliced_pools_are_pools(pool):
+    x = normal(2, 3, 9, 8)
+    assert torch.equal(SlicedMaxPool(pool)(x), pool(x))
+    assert torch.equal(SlicedMaxPool(pool)(x[:, :, :, :7]), pool(x[:, :, :, :7]))
 
 
 # --- symmetries -------------------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def test_what_is_no_sweep_is_refused_before_any_work(over, sentence, tmp_path, c
 def test_settings_that_the_method_does_not_use_cannot_be_swept():
     plain = numeric_settings(RunConfig(tuple(PARENTS), method="Average"))
     assert not {"samples", "importance_samples", "ridge", "width"} & plain.keys()
-    with pytest.raises(ValueError, match="Leave out --seeds"):
+    with pytest.raises(ValueError, match="Take one seed"):
         Sweep(BASE, "seed", (0, 1, 2), seeds=2)
 
 

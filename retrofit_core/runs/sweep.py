@@ -80,8 +80,8 @@ class Sweep:
         entry = find(numeric_settings(self.base), self.over, "numeric setting")
         if not LEAST <= len(set(self.values)) == len(self.values) <= MOST:
             raise ValueError(
-                f"a sweep takes {LEAST} to {MOST} different values. Found {len(self.values)} for {self.over}: "
-                f"write --over {self.over}=VALUE,VALUE,VALUE."
+                f"a sweep takes {LEAST} to {MOST} different values. Found {len(self.values)} for {self.over}. "
+                "Separate them by commas."
             )
         for value in self.values:
             if isinstance(value, bool) or not entry.takes(value) or not re.fullmatch(NUMBER, str(value)):
@@ -89,7 +89,7 @@ class Sweep:
         if len({isinstance(value, str) for value in self.values}) > 1:
             raise ValueError(f"{self.over} is a number in some values and a multiple in others. Write all in one way.")
         if self.over == "seed" and self.seeds > 1:
-            raise ValueError("a sweep over the seed has one run for each value. Leave out --seeds.")
+            raise ValueError("a sweep over the seed has one run for each value. Take one seed.")
         object.__setattr__(self, "values", tuple(sorted(self.values, key=place)))
 
     @classmethod

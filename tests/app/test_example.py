@@ -23,6 +23,11 @@ def entry() -> runs.Entry:
     return runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
 
 
+def test_a_parent_that_auto_kept_is_asked_once(entry, monkeypatch):
+    monkeypatch.setattr(following.methods, "keeps_one", lambda _: "network A")
+    assert following.names(entry) == ["parent 0", "parent 1", "average", "ensemble"]
+
+
 def test_all_networks_answer_as_their_records_say_and_levels_as_the_analysis_says(entry):
     """Over all test images the answers give the recorded accuracies, those of the levels the accuracy after each level."""
     images, reports = sources.test_images(entry), readings.record(entry).levels

@@ -28,8 +28,9 @@ from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
-from retrofit_core.runs import create, execute, read_config
+from retrofit_core.runs import RunConfig, create, execute, read_config
 from retrofit_core.runs.estimate import planned_levels
+from retrofit_core.runs.inputs import check_choices
 from tests.marks import each_case
 
 from ..test_class_names import SPEC, image_folder
@@ -205,6 +206,9 @@ def test_the_form_says_only_what_its_picks_do():
 
     assert [fit(1), fit(2)] == ["The only level fits together.", "Both levels fit together."]
     assert "under *Architecture*" in form_words("x.safetensors does not say its architecture: name it with --arch NAME")
+    with pytest.raises(ValueError, match="only a splits file contains") as refused:
+        check_choices(RunConfig(("a", "b"), fusion_from="iid", importance="conductance", importance_data="own"))
+    assert "--" not in form_words(str(refused.value)) and "Choose uniform importance" in form_words(str(refused.value))
 
 
 def test_a_pick_goes_into_the_address_and_the_preview_follows():
@@ -265,8 +269,7 @@ def test_the_form_shows_which_level_becomes_which_before_the_start():
     assert "32 neurons in 16 groups" in preview(page) and "10 classes stay in their places" in preview(page)
     page = open_form(preset="widths")
     assert "At 3 of 4 the networks differ in width" in words(page) and "24 neurons in 16 groups" in preview(page)
-    page = open_form(preset="widths", method="HF-Linear")
-    assert "3 of 4 levels do not fit together" in words(page) and "hungarian pairs exactly two" in preview(page)
+    assert not preview(open_form(preset="widths", method="HF-Linear"))  # it is refused
     assert not preview(open_form(preset="sharded", method="KD"))  # it knows no levels
 
 

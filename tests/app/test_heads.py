@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from retrofit_app import runs
+from retrofit_app.models import activity
 from retrofit_app.models.activity import attended, on_patches
 from retrofit_core.data import load
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, save_model
-from retrofit_core.runs import RunConfig
+from retrofit_core.runs import RunConfig, read_run
 from retrofit_core.runs.execute import execute
 
 from .pages import clean, page_at, words
@@ -36,6 +37,11 @@ def record(runs_folder, monkeypatch) -> Path:
     )
     execute(config, runs_folder / "vit")
     return runs_folder / "vit"
+
+
+def test_no_relu_stops_neurons_of_a_vit_whose_levels_hand_on_a_stream_too(record):
+    entry = runs.read_entry(record)
+    assert not any(activity.answering(entry, level) for level in range(len(read_run(record).levels)))
 
 
 def test_a_head_attends_where_its_network_s_softmax_does_and_stands_beside_its_fused_head(record):

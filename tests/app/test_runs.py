@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from retrofit_app import bundle, runs
+from retrofit_app.models import sources
 from retrofit_app.pages.fuse import configs, parameters
 from retrofit_app.widgets import works
 from retrofit_core import load_model, save_model
@@ -237,6 +238,9 @@ def test_a_command_beside_the_runs_folder_makes_a_run_of_files_there(runs_folder
     entry = runs.read_entry(runs_folder / "mine")
     assert entry.base == runs_folder.parent and len(runs.class_counts(entry)) == 2
     assert works.record_of(entry) == f"{runs_folder.name}/mine" and "around" in runs.where(entry)
+    (runs_folder.parent / "scans").mkdir()
+    scans = dataclasses.replace(entry, config={**entry.config, "data": "scans"})
+    assert sources.located(sources.source_of(scans).data) == str(runs_folder.parent / "scans")
     (runs_folder.parent / "own").rename(runs_folder / "own")
     entry = runs.read_entry(runs_folder / "mine")
     assert entry.base == runs_folder and works.record_of(entry) == "mine" and "around" not in runs.where(entry)

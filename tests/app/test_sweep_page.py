@@ -115,7 +115,7 @@ def test_the_worker_makes_it_and_it_is_one_entry_of_your_runs(runs_folder, monke
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
-        ({"values": "1, 2"}, "3 to 9 different values"),
+        ({"values": "1, 2"}, "3 to 9 different values. Found 2 for samples. Separate them by commas."),
         ({"over": "ridge", "values": "1, 2, 3x"}, "Write all in one way"),
         ({"over": "width", "values": "0, 1, 2"}, "width is 0"),
     ],

@@ -17,14 +17,7 @@ EDGE = 1.6  # px, the outline of a mark, in the colour of its network
 OUT = 0.09
 
 
-def clusters(
-    level: Any,
-    palette: Palette,
-    *,
-    reference: Neurons | None = None,
-    whole: bool = False,
-    height: int = 430,
-) -> Picture:
+def clusters(level: Any, palette: Palette, *, reference: Neurons | None = None, height: int = 430) -> Picture:
     """A level's neurons in the plane of their first two principal components, as grouped (the paper's cluster figure).
 
     Ink: the reference's densest cluster (most members; on a tie the lowest mean distance to its centroid), with spokes to
@@ -36,10 +29,9 @@ def clusters(
     Args:
         level: a `LevelReport`, or `Neurons`.
         reference: the grouping whose clusters set the colours; by default this one.
-        whole: whether the frame holds every neuron.
     """
     grouped = level if isinstance(level, Neurons) else neurons(level)
-    look = marks(grouped, reference, whole)
+    look = marks(grouped, reference)
     traces: list[Trace] = []
     for cluster in look.joined:
         members = grouped.labels == cluster
@@ -57,7 +49,6 @@ def clusters(
         palette,
         height,
         *cluster_words(grouped, int((~look.inside).sum())),
-        clickmode="event+select",
         key=cluster_key(len(grouped.widths), len(grouped.labels), palette),
     )
 

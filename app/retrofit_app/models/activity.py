@@ -190,7 +190,8 @@ def answering(entry: runs.Entry, level: int) -> list[int]:
         if not isinstance(h, torch.Tensor):
             return []
         following = networks[0][level + 1].module
-        if not torch.equal(following(h), following(h.clamp_min(0))):
+        every, positive = following(h), following(h.clamp_min(0))
+        if not isinstance(every, torch.Tensor) or not torch.equal(every, positive):
             return []
     return [int((values.amax(0) > 0).sum()) for values in activity(entry, level).values]
 

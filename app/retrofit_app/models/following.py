@@ -35,7 +35,8 @@ def is_possible(entry: runs.Entry) -> bool:
 def names(entry: runs.Entry) -> list[str]:
     """The networks to ask: parents, average, fused, ensemble, as far as the run has them."""
     parents = [f"parent {index}" for index in range(len(entry.config["models"]))]
-    return [name for name in (*parents, "average", "fused", "ensemble") if name in entry.metrics["networks"]]
+    fused = () if methods.keeps_one(entry) else ("fused",)  # which is that parent
+    return [name for name in (*parents, "average", *fused, "ensemble") if name in entry.metrics["networks"]]
 
 
 def are_digits(entry: runs.Entry) -> bool:

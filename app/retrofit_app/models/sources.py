@@ -97,14 +97,10 @@ def source_of(entry: runs.Entry) -> Source:
     """A run's data set."""
     config = entry.config
     pixels = (tuple(config.get("mean") or ()), tuple(config.get("std") or ()), config.get("size") or 0)
-    return Source(data_of(entry), *pixels)
-
-
-def data_of(entry: runs.Entry) -> str:
-    """A run's data set, as `located` takes it."""
-    data = entry.config.get("data", "")
-    beside = entry.base / Path(data).expanduser()
-    return named(beside) if beside != runs.runs_folder() / data and beside.exists() else data
+    data = config.get("data", "")
+    beside = entry.base / data
+    is_there = data != "digits" and entry.base == runs.runs_folder().parent and beside.exists()
+    return Source(named(beside) if is_there else data, *pixels)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Looking at the data set…")

@@ -43,7 +43,7 @@ def follow(entry: runs.Entry, palette: Palette, level: str = "") -> None:
                 st.rerun()
             _followed(entry, palette, example, level)
         except (OSError, ValueError, KeyError) as error:
-            text = runs.without_folders(error, sources.located(sources.data_of(entry)), entry.base)
+            text = runs.without_folders(error, sources.located(sources.source_of(entry).data), entry.base)
             why(f"The image cannot be followed: {text}")
 
 
@@ -92,7 +92,9 @@ def _first(entry: runs.Entry) -> str:
     parents = [known for name, known in right.items() if name.startswith("parent ")]
     if not parents or "average" not in right:
         return "0"
-    telling = (sum(known.astype(int) for known in parents) == 1) & ~right["average"] & right["fused"]
+    telling = (
+        (sum(known.astype(int) for known in parents) == 1) & ~right["average"] & right.get("fused", right["ensemble"])
+    )
     return str(int(telling.argmax()))
 
 

@@ -4,11 +4,12 @@ import copy
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
+from functools import reduce
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 
 from ...networks.levels.kinds import BatchNorm
 from ...networks.norm_statistics import has_statistics
@@ -61,7 +62,7 @@ class Mixtures:
         if self._statistics:
             self._buffers = torch.stack([flat(statistics(model)) for model in models]).to(self.weights)
         with torch.inference_mode(False):
-            self._template = copy.deepcopy(models[0]).to(self.device).eval()
+            self._template = with_sliced_pools(models[0]).to(self.device).eval()
             self._network = with_batch_statistics(self._template) if self._is_estimated else self._template
         self._bytes = _largest_output(self._template, self.inputs[:1])
         self.is_large = self._bytes * len(self.inputs) > PASS_BYTES[self.device.type] // 2
@@ -139,7 +140,7 @@ class Mixtures:
 def with_batch_statistics(model: nn.Module) -> nn.Module:
     """A copy whose BatchNorms normalise by the batch's mean and (population) variance."""
     with torch.inference_mode(False):
-        twin = copy.deepcopy(model)
+        twin = with_sliced_pools(model)
         for module in twin.modules():
             if isinstance(module, BatchNorm):
                 module.track_running_stats = False
@@ -170,3 +171,45 @@ def _largest_output(model: nn.Module, x: Tensor) -> int:
         for hook in hooks:
             hook.remove()
     return largest
+
+
+# --- max pooling as a maximum of slices: the same values, and up to ten times as fast on a CPU ---------------------------
+# PyTorch's own kernel also records the index of each maximum, which takes most of its time for channels-first layouts.
+
+
+class SlicedMaxPool(nn.Module):
+    """nn.MaxPool2d without dilation, indices or ceil mode."""
+
+    def __init__(self, pool: nn.MaxPool2d) -> None:
+        super().__init__()
+        self.window, self.stride, self.padding = (_pair(size) for size in (pool.kernel_size, pool.stride, pool.padding))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., H, W) -> (..., H', W')"""
+        if any(self.padding):
+            rows, columns = self.padding
+            x = pad(x, (columns, columns, rows, rows), value=float("-inf"))
+        for axis, window, stride in zip((-2, -1), self.window, self.stride, strict=True):
+            last = x.shape[axis] - window
+            slices = (x.narrow(axis, first, last + 1) for first in range(window))
+            strided = [part[..., ::stride, :] if axis == -2 else part[..., ::stride] for part in slices]
+            x = reduce(torch.maximum, strided)
+        return x
+
+
+def with_sliced_pools(model: nn.Module) -> nn.Module:
+    """A copy of a network with max pools replaced where possible."""
+    twin = copy.deepcopy(model)
+    for name, module in list(twin.named_modules()):
+        if type(module) is nn.MaxPool2d and name and _is_plain(module):
+            parent, _, child = name.rpartition(".")
+            setattr(twin.get_submodule(parent), child, SlicedMaxPool(module))
+    return twin
+
+
+def _is_plain(pool: nn.MaxPool2d) -> bool:
+    return _pair(pool.dilation) == (1, 1) and not pool.return_indices and not pool.ceil_mode
+
+
+def _pair(size: int | tuple[int, ...]) -> tuple[int, int]:
+    return (size, size) if isinstance(size, int) else (size[0], size[1])

@@ -9,6 +9,7 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.figures import Palette, claimed, escaped
 from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
+from retrofit_app.models.checkpoints import form_words
 from retrofit_app.runs import compared, leaderboards, methods
 from retrofit_app.runs.leaderboards import PAPERS, Leaderboard
 from retrofit_app.shell import lectures
@@ -34,7 +35,7 @@ def board(choice: Choice, palette: Palette) -> None:
     try:
         leaderboard = leaderboards.leaderboard(entry, asked.methods, asked.scores, choice.entries)
     except ValueError as error:
-        problem = str(error)
+        problem = form_words(str(error))
     if lectures.read().lecture:
         if not problem and (slides := lecture.of_board(leaderboard, entry, {}, palette)):
             lectures.show(f"{runs.networks_words(entry)}, {leaderboard.base.samples} samples", slides)
@@ -70,7 +71,8 @@ def _pairs(entries: list[runs.Entry]) -> dict[str, runs.Entry]:
 def _asked(finished: dict[str, runs.Entry], first: runs.Entry) -> Board:
     every = tuple(methods.table())
     usual = tuple(name for name in every if name in (*leaderboards.USUAL, first.config["method"]))
-    score = first.config["importance"] if methods.weighs(first) else "conductance"
+    usually = "conductance" if first.config.get("splits") else "uniform"  # own data are those of a splits file
+    score = first.config["importance"] if methods.weighs(first) else usually
     return parameters.board(list(finished), every, tuple(methods.importances()), Board(first.name, usual, (score,)))
 
 

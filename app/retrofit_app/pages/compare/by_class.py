@@ -17,7 +17,7 @@ from . import parameters
 from .parameters import COMPARE
 
 MOST = 20  # most networks in one picture
-MOST_TOLD = 3  # most networks with their own sentences
+MOST_TOLD = 3  # most networks with their own sentences; of more, only those that have forgotten a class
 FORGOTTEN = "has forgotten"
 
 
@@ -40,7 +40,9 @@ def _picture(group: Group, palette: Palette, origin: widgets.Several, number: st
         rows = [{"network": one.name, **dict(zip(classes, one.per_class, strict=True))} for one in [*parents, *fused]]
         return pd.DataFrame(rows)
 
-    words = [origins(parents, classes), *_kept(fused, parents, classes)]
+    each = [forgotten(network, parents, classes) for network in fused]
+    few = len(each) <= MOST_TOLD
+    words = [origins(parents, classes), *(words for words in each if few or FORGOTTEN in words)]
     widgets.chart(
         f"classes{number}",
         lambda colours: class_sources(parents, fused, classes, colours),
@@ -50,14 +52,6 @@ def _picture(group: Group, palette: Palette, origin: widgets.Several, number: st
         heading=f"**Accuracy per class**, in per cent{f': {escaped(group.title)}' if several else ''}",
         below=escaped(" ".join(filter(None, words))),
     )
-
-
-def _kept(fused: Sequence[Network], parents: Sequence[Network], classes: Sequence[str]) -> list[str]:
-    """What each network kept; for many, only what they have forgotten."""
-    each = [forgotten(network, parents, classes) for network in fused]
-    if len(fused) <= MOST_TOLD:
-        return each
-    return [words for words in each if FORGOTTEN in words] or ["None of them has forgotten a class."]
 
 
 def _network(row: Row) -> Network:

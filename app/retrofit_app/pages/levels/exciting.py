@@ -120,7 +120,7 @@ def fit_words(run: Neurons, group: int, seen: Activity) -> str:
 
 def unreadable(view: View, what: str, error: Exception) -> None:
     """Say why images cannot be read."""
-    text = runs.without_folders(error, sources.located(sources.data_of(view.entry)), view.entry.base)
+    text = runs.without_folders(error, sources.located(sources.source_of(view.entry).data), view.entry.base)
     widgets.why(f"The {what} are not shown: {text}")
 
 
