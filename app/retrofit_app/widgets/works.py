@@ -1,7 +1,6 @@
 """Kept work on finished runs, fine-tunings and landscapes: choose the shown piece, say why it stopped, start it, delete it and
 undo that. Work in progress looks the same everywhere."""
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -190,7 +189,10 @@ def record_of(entry: runs.Entry) -> str:
     """The name of the record that the run's command writes."""
     from retrofit_core.runs import RunConfig
 
-    return RunConfig.from_json(entry.config).key() if entry.shipped else os.path.relpath(entry.folder, entry.base)
+    if entry.shipped:
+        return RunConfig.from_json(entry.config).key()
+    around = entry.folder.parent.parent
+    return entry.folder.relative_to(around if entry.base == around else entry.folder.parent).as_posix()
 
 
 # --- work in progress -----------------------------------------------------------------------------
