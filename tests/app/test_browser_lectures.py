@@ -2,7 +2,7 @@
 
 import pytest
 
-from .browsing import at_rest, does_not_scroll_sideways, press_until, smallest_text
+from .browsing import at_rest, cut_or_touching, does_not_scroll_sideways, press_until, smallest_text
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -46,6 +46,7 @@ def test_a_slide_fills_a_projector(open_page, path, width):
     if path.startswith(("/levels", "/landscape")):  # down to the last line, drawn anew for a larger window
         page.wait_for_function(f"least => ({ENDS})() > least", arg=0.88 * height)
         assert smallest_text(page) >= 16 * height / 720 * 0.97
+        assert cut_or_touching(page) == []
     assert page.evaluate(
         "(main => main.scrollHeight <= main.clientHeight)(document.querySelector('[data-testid=stMain]'))"
     )

@@ -19,8 +19,8 @@ from retrofit_app.figures.landscape import (
     own_scale,
     paths_of,
     place_words,
-    shares,
 )
+from retrofit_app.figures.landscape.words import shares
 from tests.marks import each_case
 
 from .surveys import invented

@@ -145,7 +145,7 @@ def test_the_sandbox_says_what_cannot_be_done(tour):
     assert state(page)["head"] == "ensemble" and "0.0 %" in page.inner_text(".errors p >> nth=3")
     choose(page, "none: average in groups")
     assert page.get_by_role("radio", name="the ensemble's answer").is_disabled()
-    assert "Without a fit, outputs are averages" in page.inner_text(".controls")
+    assert "Without a fit, outputs are averages" in page.inner_text(".words")
     choose(page, "Which method when")
     assert "KF-Linear with conductance" in page.inner_text(".sheet")
 

@@ -110,7 +110,7 @@ const Tour = (() => {
         }
         group.append(row);
         if (options.some((option) => option[2])) {
-          const reasons = group.appendChild(el("p"));
+          const reasons = words.appendChild(el("p"));
           updates.push(() => { reasons.textContent = [...new Set(options.map((option) => option[2]?.(state) ?? ""))].join(" "); });
         }
         into.append(group);

@@ -13,6 +13,5 @@ from .words import (
     place_words,
     plane_words,
     rises_words,
-    shares,
     short,
 )

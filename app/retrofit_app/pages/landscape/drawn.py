@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, claimed, escaped, headline, landscape_plane, loss_path, percent
+from retrofit_app.figures import Palette, Picture, claimed, escaped, headline, landscape_plane, loss_path, percent
 from retrofit_app.figures.landscape import (
     KINDS,
     Scale,
@@ -54,25 +54,18 @@ def landscape(
         navigation.link(
             "learn", "What is this?", "The page Learn shows on small networks why averaging fails.", at="step=2"
         )
-    every = "Every point of the plane is a network, too: a mixture of the three."
-    st.markdown(
-        escaped(
-            " ".join(
-                filter(
-                    None,
-                    [every, better_words(survey), other_images(entry, survey), headline(survey) if average else ""],
-                )
-            )
-        )
-    )
+    said = [
+        "Every point of the plane is a network, too: a mixture of the three.",
+        better_words(survey),
+        other_images(entry, survey),
+        headline(survey) if average else "",
+    ]
+    st.markdown(escaped(" ".join(filter(None, said))))
     controls(paths, likes, look, chooser)
     columns = st.columns(2, gap="small")
     for column, kind in zip(columns, KINDS, strict=True):
         with column:
-            if look.relief and survey.finished.all():
-                relief(entry, palette, survey, kind, scale, paths[int(look.path)])
-            else:
-                plane(entry, palette, survey, kind, scale, paths[int(look.path)], point)
+            plane(entry, palette, survey, kind, scale, look, point)
     if point is not None:
         clicked(survey, point)
     st.caption(
@@ -158,11 +151,18 @@ def plane(
     survey: Any,
     kind: str,
     scale: Scale,
-    path: tuple[str, str],
+    look: Drawing,
     point: tuple[int, int] | None,
 ) -> None:
-    """Draw one of the two pictures; a click picks a point and the nearest line."""
-    key = f"landscape-{kind}"
+    """Draw one of the two pictures, flat or in space; a click on the flat one picks a point and the nearest line."""
+    is_whole, path = bool(survey.finished.all()), paths_of(survey)[int(look.path)]
+    has_relief = look.relief and is_whole
+    key = f"landscape-{kind}{'-relief' if has_relief else ''}"
+
+    def draw(colours: Palette) -> Picture:
+        if has_relief:
+            return landscape_surface(survey, kind, colours, scale, path=path)
+        return landscape_plane(survey, kind, colours, scale, path=path, point=point)
 
     def pick() -> None:
         cells = [mark["customdata"] for mark in st.session_state[key]["selection"]["points"] if "customdata" in mark]
@@ -172,29 +172,14 @@ def plane(
 
     widgets.chart(
         key,
-        lambda colours: landscape_plane(survey, kind, colours, scale, path=path, point=point),
+        draw,
         palette,
         lambda: readings.grid_table(survey),
         entry,
         heading=HEADINGS[kind],
-        below="" if survey.finished.all() else None,
+        below="" if is_whole else None,
         reading=escaped(plane_words(survey, kind, scale)),
-        on_select=pick,
-        selection_mode="points",
-    )
-
-
-def relief(entry: runs.Entry, palette: Palette, survey: Any, kind: str, scale: Scale, path: tuple[str, str]) -> None:
-    """Draw one of the two pictures in space."""
-    widgets.chart(
-        f"landscape-{kind}-relief",
-        lambda colours: landscape_surface(survey, kind, colours, scale, path=path),
-        palette,
-        lambda: readings.grid_table(survey),
-        entry,
-        heading=f"**{kind.capitalize()}** as a relief",
-        below="",
-        reading=escaped(plane_words(survey, kind, scale)),
+        **({} if has_relief else {"on_select": pick, "selection_mode": "points"}),
     )
 
 
