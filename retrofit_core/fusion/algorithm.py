@@ -188,7 +188,7 @@ class Retrofit(Algorithm):
             leaves=self.leaves,
         )
         check_groupings(levels, self.grouping)
-        self.fit.check(levels)
+        self.fit.check(levels, task.inputs[:2].to(task.device, task.dtype))
         levels = with_parts(levels) if self._takes_parts else levels
         for parent in levels.parents:
             task.importance.check(Neurons.of(parent))

@@ -198,10 +198,18 @@ def test_what_is_read_of_a_neuron_is_found_however_it_is_laid_side_by_side(name)
     assert_close(watching.grams[0], read.T @ read, 1e-10)
 
 
+def mixed(x):
+    """The second half's channels lie in another order of positions than the first half's."""
+    first, second = x.chunk(2, 1)
+    return torch.cat([first, second.transpose(2, 3)], 1).flatten(1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("functions", "inputs"),
     [
+        ((mixed, mixed), 64),  # places differ from channel to channel
+        ((lambda x: x.flatten(1), lambda x: x.transpose(2, 3).flatten(1)), 64),  # and from parent to parent
         ((lambda x: x.mean(1).flatten(1).repeat(1, 4),) * 2, 64),  # each number comes from all channels
     ],
 )

@@ -32,9 +32,11 @@ class Fit(Value):
         validation, as in `Gradient`."""
         return 0, 0
 
-    def check(self, levels: Levels) -> None:
+    def check(self, levels: Levels, example: Tensor) -> None:
         """Check early that it can fit all levels.
 
+        Args:
+            example: (B, ...) a few samples.
         Raises:
             ValueError: names the level, the reason and a solution.
         """

@@ -52,7 +52,7 @@ class Gradient(Descent, Fit):
         False, "weight each neuron's error by its importance", title="Weight errors by importance"
     )
 
-    def check(self, levels: Levels) -> None:
+    def check(self, levels: Levels, example: Tensor) -> None:
         """Check that levels end where a single tensor is alive and share no weights."""
         if is_branched(levels.fused) or levels.fused[-1].output.tail:
             raise ValueError(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from ...networks.levels import (
     Level,
     Lookup,
     Tied,
+    compose,
     is_branched,
 )
 from ...system.refusals import Refusal
@@ -105,7 +106,7 @@ class Ridge(Fit):
         """Whether the parents' weights must be mapped to the fused inputs."""
         return self.toward == "parents" or not self.refit
 
-    def check(self, levels: Levels) -> None:
+    def check(self, levels: Levels, example: Tensor) -> None:
         """Check that all levels, and the parents' if needed, are affine, and readable if `active`."""
         for index, level in enumerate(levels.fused):
             if not level.form.closed:
@@ -114,13 +115,6 @@ class Ridge(Fit):
                     "(HF-Gradient, KF-Gradient); if you named boundaries, leave them out: then every layer ends a "
                     "level."
                 )
-            if self.active and not level.head:
-                read = [_read(parent, index) for parent in levels.parents]
-                if len({None if places is None else places.shape[1] for places in read}) > 1 or read[0] is None:
-                    raise ValueError(
-                        f"level {level.name!r}: active=True compares neurons by what the next layer reads of them, which is "
-                        "known only for chains of layers that read every neuron at equally many places. Leave it out."
-                    )
             reasons = [parent[index].why_not_affine for parent in levels.parents if not parent[index].form.closed]
             if self.needs_parents_weights and reasons:
                 asked, cure = (
@@ -133,6 +127,8 @@ class Ridge(Fit):
                 )
         if self.needs_parents_weights:
             check_mapped(levels)
+        if self.active:
+            _check_reading(levels, example)
 
     def products(self, weights: torch.dtype, device: torch.device) -> torch.dtype:
         """float32 if the ridge outweighs its rounding; see `product_dtype`."""
@@ -217,6 +213,37 @@ def _read(levels: Sequence[Level], index: int) -> Tensor | None:
     return read.index if alone and read is not None and read.maker == index else None
 
 
+def _rows_read(levels: Sequence[Level], index: int, boundary: Tensor) -> Tensor:
+    """(N, width) what the next level of a chain reads of each of a level's neurons, see `_read`."""
+    form, places = levels[index + 1].form, _read(levels, index)
+    assert places is not None
+    x = form.read(boundary)[0][0].movedim(-1 if isinstance(form.layers[0], nn.Linear) else 1, -1)
+    return x[..., places.to(x.device)].mT.flatten(0, -2)
+
+
+@torch.no_grad()
+def _check_reading(levels: Levels, example: Tensor) -> None:
+    """Check that in every parent of a chain, the next level reads each neuron at the same places, in one order: all read the same
+    of a boundary on which all neurons are alike."""
+    boundaries: list[Any] = [example] * len(levels.parents)
+    for index, level in enumerate(levels.fused[:-1]):
+        seen: list[Tensor] = []
+        for k, parent in enumerate(levels.parents):
+            boundaries[k] = compose([parent[index]], boundaries[k])
+            if _read(parent, index) is not None:
+                one = boundaries[k].select(level.axis, 0)
+                alike = torch.randn(one.shape, generator=torch.Generator().manual_seed(0)).to(one).unsqueeze(level.axis)
+                seen.append(_rows_read(parent, index, alike.expand_as(boundaries[k]).contiguous()))
+        if len(seen) < len(levels.parents) or any(
+            len(rows) != len(seen[0]) or not torch.allclose(rows, seen[0][:, :1].expand_as(rows), 1e-4, 1e-5)
+            for rows in seen
+        ):
+            raise ValueError(
+                f"level {level.name!r}: active=True compares neurons by what the next layer reads of them, which is known "
+                "only for chains of layers that read every neuron at the same places. Leave it out."
+            )
+
+
 @torch.no_grad()
 def _activity(step: Step) -> Tensor:
     """(m, m) centred inner products of what the next level of a chain reads of each of the parents' neurons, after activation
@@ -224,13 +251,8 @@ def _activity(step: Step) -> Tensor:
     sums = MomentSums(sum(step.widths), device=step.device)
     for _, outputs in step.walk.batches(step.index):
         with step.walk.stopwatch.phase("moments"):
-            rows = []
-            for levels, z in zip(step.walk.parents, outputs, strict=True):
-                form, places = levels[step.index + 1].form, _read(levels, step.index)
-                assert places is not None
-                x = form.read(z)[0][0].movedim(-1 if isinstance(form.layers[0], nn.Linear) else 1, -1)
-                rows.append(x[..., places.to(x.device)].mT.flatten(0, -2))
-            sums.add(torch.cat(rows, 1))
+            boundaries = zip(step.walk.parents, outputs, strict=True)
+            sums.add(torch.cat([_rows_read(levels, step.index, z) for levels, z in boundaries], 1))
     total = sums.finish()
     return total.zz - torch.outer(total.sz, total.sz) / total.rows
 
