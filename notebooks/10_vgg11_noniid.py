@@ -125,17 +125,17 @@ two_way.recipe("KF-Linear, conductance")
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Trained as in the paper** (three splits, one fusion seed each): the order of the methods agrees (rank correlation 0.85 over 22
-# rows of the first two splits; over the paper's own 12 rows alone 0.30, which may be none). Of 40 signs 22 are the paper's, 15
-# undecided and 3 contradicted; of the seven that are clear in the paper and not easy 4, 3 and 0. Splits differ by more than
-# methods, so that an interval over three of them is wide: KF-Linear with its best scores is 4.8 above the best parent (-0.3 to
-# 9.8; 5.1, 6.7 and 2.6 in the three; paper 2.8) and 3.4 below the ensemble (paper 2.5). The contradicted ones are within the
-# paper's noise: KF-Gradient is 1.1 above LP, OTFusion is better with DeepLIFT than with conductance, and conductance costs
-# KF-Gradient 1.0, where it brings 0.6 in the paper. It costs KF-Linear 1.2 (0.8 to 1.8 in the three), where it brings 1.1, and
-# brings HF-Linear 5.2. Of methods that the paper's table lacks (first two splits), PLeaS has 76.1 with REPAIR, ZipIt 65.0 and
-# OTFusion 60.9, and KF-Linear 80.2. REPAIR and groups by activity, which matter where networks saw the same, bring it 0.2 and
-# 0.3: it averages few live neurons here (notebook 51). Random groups, with uniform
-# scores, are 7.2 below KF-Linear (first and third split) and 1.7 below HF-Linear.
+# **Trained as in the paper** (three splits; five fusion seeds of HF- and KF-Linear on the first one, else one): the order of
+# the methods agrees (rank correlation 0.87 over 22 rows of the first two splits; over the paper's own 12 rows alone 0.39, which
+# may be none). Of 40 signs 23 are the paper's, 13 undecided and 4 contradicted; of the seven that are clear in the paper and
+# not easy 5, 2 and 0. Splits differ by more than methods, so that an interval over three of them is wide: KF-Linear with its
+# best scores is 4.8 above the best parent (-0.1 to 10.0; 5.1, 6.7 and 2.6 in the three; paper 2.8) and 3.4 below the ensemble
+# (paper 2.5). The contradicted ones are within the paper's noise: KF-Gradient is 1.1 above LP, OTFusion is better with DeepLIFT
+# than with conductance, and conductance costs KF-Gradient 1.0 and KF-Linear 1.2 (0.8 to 1.7 in the three), where it brings 0.6
+# and 1.1 in the paper. It brings HF-Linear 5.6. Of methods that the paper's table lacks (first two splits), PLeaS has 76.1 with
+# REPAIR, ZipIt 65.0 and OTFusion 60.9, and KF-Linear 80.2. REPAIR and groups by activity, which matter where networks saw the
+# same, bring it 0.2 and 0.3: it averages few live neurons here (notebook 51). Random groups, with uniform scores, are 7.2 below
+# KF-Linear (first and third split) and 1.7 below HF-Linear.
 #
 # **Agrees** (the given pair, means of three fusion seeds): the order of the methods (rank correlation 0.85 over 22 rows; of the
 # paper's own 12 rows alone only 0.43, which may be none), and 28 of 40 signs; one is contradicted and 11 are undecided, ten of
