@@ -32,7 +32,7 @@ specification.loader.exec_module(screenshots)
 DRAWN = """name => {
   const figures = [...document.querySelectorAll('.retrofit-neurons [aria-label^="Scatter plot of the neurons of level"]')];
   return figures.length > 0 && figures.every(figure => figure.getAttribute('aria-label').includes(`level ${name} on`)
-    && figure.querySelector('canvas').style.width);
+    && figure.querySelector('svg[viewBox] .base *'));
 }"""
 
 

@@ -166,4 +166,4 @@ if SCALE is None:  # what is said above is said of the records that come with th
         assert 0 < gains["KF-Linear, conductance"] < 1
         assert abs(gains["KF-Gradient, uniform"]) < 0.5
     of_linear = trained.loc[["KF-Linear, uniform", "KF-Linear, conductance"]].astype(float)
-    assert of_linear.max(1).sub(of_linear.min(1)).max() < 1
+    assert (of_linear.max(axis=1) - of_linear.min(axis=1)).max() < 1

@@ -2,7 +2,7 @@
 
 import re
 
-from retrofit_core.cli import main, progress
+from retrofit_core.cli import main, terminal
 from retrofit_core.fusion.algorithm import fuse
 from retrofit_core.system.monitor import Monitor
 from retrofit_core.system.runtime import Runtime
@@ -19,9 +19,9 @@ def lines(capsys):
 
 
 def test_every_event_of_a_fusion_and_of_a_training_can_be_said(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(progress, "EVERY", 0.0)
+    monkeypatch.setattr(terminal, "EVERY", 0.0)
     for fit in ("ridge", "gradient"):
-        monitor = Monitor(progress.Log().note)
+        monitor = Monitor(terminal.Log().note)
         fuse([mlp(), mlp(seed=1)], normal(30, 6), fit=fit, runtime=Runtime(monitor=monitor))
     assert any("level 2 of 3" in line for line in lines(capsys))
     words = ["train", "--arch", "mlp", "--epochs", "2", "--out", str(tmp_path / "parents")]

@@ -156,10 +156,11 @@ def _attribute(first: nn.Module, other: nn.Module) -> str:
 
 
 def _outputs(model: nn.Module, inputs: Tensor) -> Tensor | None:
-    """(b, ...) outputs for a few samples, see `answers`."""
+    """(b, ...) outputs for a few samples, on the CPU, see `answers`."""
     with torch.random.fork_rng():
         torch.manual_seed(0)  # code that is random draws the same numbers
-        return answers(model, inputs[:2])
+        output = answers(model, inputs[:2])
+    return None if output is None else output.cpu()
 
 
 def _differ(one: Tensor, other: Tensor | None) -> bool:

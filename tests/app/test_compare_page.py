@@ -163,7 +163,7 @@ def test_equal_accuracies_share_a_place(runs_folder):
     page = open_page(view="board", of="kf-linear", methods=methods, scores="conductance")
     places = dict(re.findall(r"\|(\d)\. ([KH]F-\w+)\|", tables(page)[0])[::-1])
     assert places == {"2": "HF-Linear", "4": "HF-Gradient"} and "|2. KF-Linear|" in tables(page)[0]
-    assert "a tie of HF-Linear and KF-Linear" in words(page)
+    assert "of single networks HF-Linear and KF-Linear are first with 93.0" in words(page)
 
 
 def test_start_makes_a_worker_that_can_be_cancelled(runs_folder, sleeper):

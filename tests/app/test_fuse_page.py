@@ -207,7 +207,8 @@ def test_the_form_says_only_what_its_picks_do():
     assert [fit(1), fit(2)] == ["The only level fits together.", "Both levels fit together."]
     assert "under *Architecture*" in form_words("x.safetensors does not say its architecture: name it with --arch NAME")
     with pytest.raises(ValueError, match="only a splits file contains") as refused:
-        check_choices(RunConfig(("a", "b"), fusion_from="iid", importance="conductance", importance_data="own"))
+        scored = {"method": "KF-Linear", "importance": "conductance", "importance_data": "own"}
+        check_choices(RunConfig(("a", "b"), fusion_from="iid", **scored))
     assert "--" not in form_words(str(refused.value)) and "Choose uniform importance" in form_words(str(refused.value))
 
 

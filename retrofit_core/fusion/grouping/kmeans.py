@@ -173,6 +173,11 @@ def distances_to_centroids(gram: Tensor, scores: Tensor, labels: Tensor, width: 
     Returns:
         (restarts, d, m) and (restarts, m).
     """
+    if adds_in_order(gram):
+        each = [Centroids(gram, scores, width) for _ in labels]
+        for centroids, row in zip(each, labels, strict=True):
+            centroids.move_to(row)
+        return torch.stack([c.distances for c in each]), torch.stack([c.to_own for c in each])
     weights = shares(labels, scores, width)
     members = labels[:, None] == torch.arange(width, device=labels.device)[:, None]
     products = (members * weights[:, None]) @ gram  # A'G

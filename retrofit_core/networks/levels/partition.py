@@ -129,7 +129,9 @@ def say_what_is_left(model: nn.Module, example: Tensor) -> None:
     with suppress(ValueError):  # what cannot be traced is refused where that matters
         graph = trace(model, (), fed(model, example[:2]), whole=True).graph
         needed = ancestors(next(node for node in graph.nodes if node.op == "output"))
-        layers = [repr(str(node.target)) for node in graph.nodes if parameter_count(node) and node not in needed]
+        fused = {node.target for node in needed}  # a layer that also leads to the chosen output
+        others = [node.target for node in graph.nodes if parameter_count(node) and node.target not in fused]
+        layers = [repr(str(target)) for target in dict.fromkeys(others)]
         if layers:
             more = f" and {len(layers) - 3} more" if len(layers) > 3 else ""
             warnings.warn(
