@@ -107,7 +107,7 @@ def enlarged(picture: Picture, height: int, ratio: float = 1.0) -> Picture:
 
 
 def _grow(part: Any, ratio: float) -> None:
-    """Enlarge all text, marks and lines in a part of a figure."""
+    """Enlarge all text, marks, lines and distances of titles from axes in a part of a figure."""
     if isinstance(part, dict):
         for name, inner in part.items():
             if name.endswith("font") and isinstance(inner, dict):
@@ -115,6 +115,8 @@ def _grow(part: Any, ratio: float) -> None:
             elif name in ("marker", "line") and isinstance(inner, dict):
                 _stretch(inner, "size" if name == "marker" else "width", ratio)
                 _grow(inner, ratio)
+            elif name == "standoff":
+                _stretch(part, name, ratio)
             else:
                 _grow(inner, ratio)
     elif isinstance(part, list | tuple) and part and isinstance(part[0], dict):
