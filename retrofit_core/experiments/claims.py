@@ -255,7 +255,8 @@ def _best(rows: list[str], measured: ResultsByRow) -> str | None:
     for row in scored(tuple(rows)):
         for (parents, _), each in measured.get(row, {}).items():
             by_set.setdefault(row, {}).setdefault(parents, []).append(each.metrics["accuracy"])
-    common = set.intersection(*map(set, by_set.values())) or set.union(*map(set, by_set.values())) if by_set else set()
+    sets = [set(of_set) for of_set in by_set.values()]
+    common = set.intersection(*sets) or set.union(*sets) if sets else set()
     means = {
         row: np.mean([np.mean(of_set[parents]) for parents in common if parents in of_set])
         for row, of_set in by_set.items()
