@@ -37,7 +37,7 @@ NAMES = {
     "random": "random groups (one draw)",
     UNWEIGHTED: "uniform importance",
 }
-GROUPS, RANDOM = "+ groups, no fit", first_up(NAMES["random"])
+GROUPS, SAME_INDEX, RANDOM = "+ groups, no fit", first_up(NAMES["same_index"]), first_up(NAMES["random"])
 READING = (
     "In brackets: 95 % intervals, paired image by image. A step is compared with the row above, a control (hatched) with the "
     "fused network. A control has the same fit; its groups ignore what the neurons do, or every neuron counts alike (uniform "
@@ -135,8 +135,12 @@ def steps_of(known: list[Ingredient], method: str) -> list[Step]:
 def finding(steps: list[Step]) -> str:
     """What groups and fit contribute, and what random groups change."""
     fit = "the fit brings" if any(step.name == GROUPS for step in steps) else "groups and fit together bring"
+    plain = [step.unfitted - steps[0].accuracy for step in steps if step.name == SAME_INDEX and step.unfitted]
+    beside = "".join(
+        f" (same-index groups {signed(points)})" for points in plain
+    )  # weights alone, in the average's places
     gains = [
-        f"{'groups bring' if step.name == GROUPS else fit} {_points(step.brings)}"
+        f"{f'groups bring {_points(step.brings)}{beside}' if step.name == GROUPS else f'{fit} {_points(step.brings)}'}"
         for step in steps
         if step.brings and not step.control
     ]
