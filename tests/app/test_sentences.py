@@ -20,7 +20,7 @@ from retrofit_app.figures.sheets import split_words
 from retrofit_app.learn.measured import FILE
 from retrofit_app.pages.compare import ranking
 from retrofit_app.pages.compare.table import findings
-from retrofit_app.pages.fuse import configs, equal_budget, presets
+from retrofit_app.pages.fuse import configs, equal_budget, lost, presets
 from retrofit_app.pages.fuse.parameters import Picks
 from retrofit_app.pages.levels import exciting
 from retrofit_app.runs import headline as first_page
@@ -258,6 +258,7 @@ SAID = [
     (of_matched(0.1, 0.3), "X has an error of 10.0 %, Y of 30.0 %", "the same"),
     (of_matched(0.3, 0.1), "Y has an error of 10.0 %, X of 30.0 %", "the same"),
     (of_matched(0.1, 0.1), "lose the same", "differ"),
+    (of_matched(0.1, 0.101), "hardly differ, most by 0.1 points at layer0", "error of"),
     (of_agreement(0.3, 0.8, 0.7), "these scores do group differently", "chance"),
     (of_agreement(0.75, 0.8, 0.7), "may be the chance of another start", "do group"),
     (of_agreement(0.75, 0.8, 0.7), "Two seeds of one score agree with 0.80 (0.70 to 1.00)", "no better"),
@@ -272,6 +273,8 @@ SAID = [
     (of_fused(90, 55.1, 60, 55), "clearly better than A alone", "which beats"),  # by one image
     (of_fused(90, 20, 60, 55, seconds=0.027), "in 0.027 s", "0.0 s"),
     (of_fused(50, 20, 60, 55), "clearly worse than A alone", "better than A"),
+    (lost.step_words(0, "a", "Level 1 (a) loses 2.0 points of accuracy"), "Step into level 1, a", "error"),
+    (lost.step_words(1, "b", "No level clearly loses accuracy; the largest drop at level 1 (a)"), "b: the largest error", "1"),
     (diagnosis(levels((0.2, 0), (0.1, 0)), course([90, 70, 90], IMAGES)), "Level 1 (layer0) loses 20.0", "chance"),
     (diagnosis(levels((0.14, 0), (0.19, 0)), course([90, 70, 90], IMAGES)), "is 14.0 % of its neurons' energy; level 2", "small"),
     (diagnosis(levels((0.2, 0), (0.1, 0)), course([90, 91, 92], IMAGES)), "No level loses accuracy", "loses 2"),
