@@ -1,15 +1,13 @@
-"""Downloads of a finished run: a page to send, the network, its levels, the record, and the run as a command or Python."""
+"""Downloads of a finished run: a page to send, the network, the record, and the run as a command or Python."""
 
 import io
 import zipfile
 from pathlib import Path
 
-import pandas as pd
 import streamlit as st
 
-from retrofit_app import runs, share, widgets
-from retrofit_app.runs.levels import report_of
-from retrofit_app.widgets import copies, readings
+from retrofit_app import runs, share
+from retrofit_app.widgets import copies
 
 
 def downloads(entry: runs.Entry) -> None:
@@ -33,13 +31,6 @@ def downloads(entry: runs.Entry) -> None:
             "The checkpoint with its configuration, classes and normalisation.",
         ),
         (
-            "Levels",
-            "levels.csv",
-            "csv",
-            lambda: levels_csv(entry),
-            "A row for each level: widths, errors (and their shares of the importance-weighted energy), accuracy and seconds.",
-        ),
-        (
             "Run record",
             "record.zip",
             "zip",
@@ -47,9 +38,8 @@ def downloads(entry: runs.Entry) -> None:
             "The whole record: configuration, levels, network and measurements.",
         ),
     )
-    levels = not pd.read_parquet(entry.folder / "levels.parquet", columns=["level"]).empty
     with st.container(horizontal=True):
-        for label, ending, kind, read, words in [one for one in files if levels or one[2] != "csv"]:
+        for label, ending, kind, read, words in files:
             st.download_button(
                 label,
                 read,
@@ -60,11 +50,6 @@ def downloads(entry: runs.Entry) -> None:
                 icon=":material/download:",
             )
     copies.of_run(entry)
-
-
-def levels_csv(entry: runs.Entry) -> bytes:
-    """The table of levels, as on the page Levels."""
-    return widgets.csv(report_of(readings.overview(entry)), entry)
 
 
 def record_zip(folder: Path) -> bytes:

@@ -188,11 +188,10 @@ def _width(index: int, picks: Picks) -> None:
 
 def preview(planned: plan.Plan, picks: Picks) -> None:
     """Draw which network gets which classes, as the seed determines, and a line about each network."""
-    notes = planned.notes
     if planned.counts and planned.classes:
-        notes = (widgets.split(planned.counts, planned.classes), *notes)
-    if notes:
-        st.caption("  \n".join(map(escaped, filter(None, notes))))
+        widgets.split(planned.counts, planned.classes)
+    if planned.notes:
+        st.caption("  \n".join(map(escaped, planned.notes)))
     if planned.unmeasured and not planned.refusal:
         measure(planned.unmeasured, picks)
 
@@ -231,11 +230,11 @@ def fusion(picks: Picks) -> None:
 
 
 def level_preview(planned: plan.Plan) -> None:
-    """Draw parents and result side by side, level by level."""
+    """Draw whether parents and result fit together level by level and, folded, how."""
     levels = estimates.levels(planned.config, planned.training, runs.home(planned.config.to_json()))
     if levels:
-        st.markdown(f"**Which level becomes which?** {planned_words(levels)}")
-        st.html(planned_table(levels).html(widgets.palette()))
+        with st.expander(f"Which level becomes which? {planned_words(levels)}", icon=":material/stacks:"):
+            st.html(planned_table(levels).html(widgets.palette()))
 
 
 def advanced(picks: Picks) -> None:

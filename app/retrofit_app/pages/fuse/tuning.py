@@ -33,12 +33,7 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
     every, chosen = TUNINGS.of(entry), tuning_form.chosen(entry)
     if tile_of(chosen) != st.session_state.get(TILE):
         st.rerun()  # the tile above shows another fine-tuning
-    if chosen is None:
-        st.markdown(
-            "A few epochs on all training images may improve the network. The paper fine-tunes for 200 epochs, and restarts the "
-            "learning rate after 10, 30, 70 and 150."
-        )
-    else:
+    if chosen is not None:
         one(entry, palette, chosen, every)
     tuning_form.form(entry, busy=chosen is not None and chosen.going)
 

@@ -68,7 +68,7 @@ def who_gets_what(entry: runs.Entry) -> None:
         return
     st.markdown("**Who was trained on what**")
     classes = entry.metrics.get("classes") or [str(index) for index in range(len(counts[0]))]
-    st.caption(escaped(widgets.split(counts, classes)))
+    widgets.split(counts, classes)
 
 
 def live(folder: Path) -> None:
