@@ -23,6 +23,7 @@ from retrofit_app.models import accuracies
 from retrofit_app.models.checkpoints import form_words
 from retrofit_app.pages.fuse import configs, parameters, presets
 from retrofit_app.pages.fuse.plan import Plan
+from retrofit_app.runs import levels
 from retrofit_core import load_model, save_model
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
@@ -157,7 +158,7 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
         bundle.config(method),
         importance="uniform",
         samples=50,
-        analyse=False,
+        analyse=METHODS[method].takes.analysis,
         options={"KD": {"epochs": 2}, "Auto": {"distil": False}}.get(method),
     )
     monkeypatch.chdir(runs.BUNDLED)
@@ -183,9 +184,11 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     assert charts == {"OTFusion": 1, "ZipIt": 1, "Auto": 1, "KD": 1}.get(method, 0)
     to_page(page, "levels").run()
     assert not page.error and not page.exception
-    if result.levels:
-        why = "chose among fusions" if method == "Auto" else "fits no level"
-        assert f"{why}, so it has no analysis" in " ".join(info.value for info in page.info)
+    if method == "Auto":  # the levels of the fusion that it chose
+        overview = levels.overview(runs.read_entry(runs_folder / "mine"))
+        assert overview.measured and overview.course[-1]["knows"] == networks["fused"]["knows"]
+    elif result.levels:
+        assert "fits no level, so it has no analysis" in " ".join(info.value for info in page.info)
         assert "approximation error" not in words(page)
 
 
@@ -273,7 +276,9 @@ def test_the_form_shows_which_level_becomes_which_before_the_start():
     assert "All 4 levels fit together" in page.expander[0].label
     assert "32 neurons in 16 groups" in preview(page) and "10 classes stay in their places" in preview(page)
     page = open_form(preset="widths")
-    assert "At 3 of 4 the networks differ in width" in page.expander[0].label and "24 neurons in 16 groups" in preview(page)
+    assert "At 3 of 4 the networks differ in width" in page.expander[0].label and "24 neurons in 16 groups" in preview(
+        page
+    )
     assert not preview(open_form(preset="widths", method="HF-Linear"))  # it is refused
     assert not preview(open_form(preset="sharded", method="KD"))  # it knows no levels
 

@@ -130,10 +130,11 @@ def _made(entry: Entry) -> str:
     if methods.keeps_parents(entry):
         return f"**{method}** runs all networks side by side and fuses nothing"
     chosen = escaped(methods.chosen_words(entry))
+    samples = escaped((methods.fusion(entry) if chosen else config)["samples"])  # Auto's are of all networks
     seconds = f", in {seconds_words(entry.status['seconds'])}\N{NO-BREAK SPACE}s" if "seconds" in entry.status else ""
     whose = " of network A's training images" if of_first(entry) else " training images"
-    source = f", from {escaped(config['samples'])}{whose}" if methods.uses_samples(entry) and not chosen else ""
-    after = ", then trained as a whole" if methods.is_trained_after(entry) else ""
+    source = f", from {samples}{whose}" if methods.uses_samples(entry) else ""
+    after = ", then trained as a whole" if methods.is_trained_after(entry) and not chosen else ""
     return f"**{method}{chosen}**{source}{after}{seconds}"
 
 
@@ -178,7 +179,7 @@ KNOWN_WELL = 0.8  # the network is weak on classes below this share of its accur
 
 def of_first(entry: Entry) -> bool:
     """Whether the samples are network A's own training images."""
-    return bool(entry.config.get("splits")) and entry.config.get("fusion_from") != "iid"
+    return bool(entry.config.get("splits")) and entry.config.get("fusion_from") != "iid" and not methods.chosen(entry)
 
 
 def shortfall(entry: Entry, counts: Sequence[Sequence[int]] | None) -> str:
