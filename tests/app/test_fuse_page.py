@@ -88,7 +88,7 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     networks = shipped.metrics["networks"]
     assert all(figures.percent(measured["accuracy"]) in tiles(page) for measured in networks.values())
     assert "Groups bring +55.2 points" in words(page) and "Level 1 (" in words(page)
-    labels = ["Page to send", "Network", "Run record"]
+    labels = ["Page to send", "Network"]
     assert [download.label for download in page.get("download_button")] == labels
 
 
@@ -422,18 +422,16 @@ def test_a_path_that_is_typed_on_the_page_is_opened(tmp_path):
     assert "fuse-grant" not in keys(page) and "This cannot be started" in errors(page)
 
 
-def test_networks_that_take_long_to_measure_are_measured_on_request(monkeypatch):
+def test_networks_that_take_long_to_measure_have_their_held_out_accuracy(monkeypatch):
     monkeypatch.setattr(accuracies, "QUICK", -1.0)
-    monkeypatch.setattr(accuracies, "_measured", lambda measured={}: measured)
+    accuracies._measured.clear()
     page = open_form(preset="own", files=str(runs.BUNDLED / bundle.PARENTS[1]))
+    accuracies._measured.clear()
     assert "of held-out images" in words(page) and "of the test images" not in page.caption[-1].value
-    button(page, "fuse-measure").click().run()
-    assert "of the test images" in words(page) and "fuse-measure" not in keys(page) and not page.error
 
 
 def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, monkeypatch):
-    monkeypatch.setattr(accuracies, "QUICK", -1.0)
-    monkeypatch.setattr(accuracies, "_measured", lambda measured={}: measured)
+    monkeypatch.setattr(accuracies, "_measured", lambda *_: "")
     shutil.copytree(shipped.folder, runs_folder / "mine")
     file = runs_folder / "net.safetensors"
     shutil.copy(runs.BUNDLED / bundle.PARENTS[0], file)
