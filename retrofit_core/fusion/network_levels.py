@@ -13,9 +13,7 @@ from ..networks.levels import (
     Level,
     Lookup,
     Parts,
-    Space,
     Trace,
-    Written,
     check_composition,
     classifier,
     code_of,
@@ -25,6 +23,7 @@ from ..networks.levels import (
     merged,
     trace,
 )
+from ..networks.levels.partition import say_what_is_left
 from ..networks.spaces import numbered, stream, with_spaces
 from ..system.device import on_device
 from ..system.refusals import Refusal
@@ -103,6 +102,7 @@ def _cut(
             except ValueError:  # it computes something else, though its attributes do not show it
                 return _cut(networks, example, boundaries, leaves, once=False)
         found.append(own)
+    say_what_is_left(models[name], example, traces[codes[name]])  # of the fused network, the last one
     return found
 
 
@@ -161,9 +161,9 @@ def _blocks_joined(networks: list[list[Level]]) -> list[list[Level]]:
             first = index
             continue
         for levels in networks:
-            written = Written(Space(0, first, levels[index].head), torch.arange(levels[index].width)[:, None])
+            (written,) = levels[first].writes
             for number in range(first, index + 1):
-                levels[number] = replace(levels[number], writes=(written,))
+                levels[number] = replace(levels[number], writes=(replace(written, fixed=levels[index].head),))
     return [numbered(levels) for levels in networks]
 
 
@@ -178,11 +178,7 @@ def _numbered(levels: list[Level]) -> list[Level]:
     return [
         level
         if len(level.alive) > 1
-        else replace(
-            level,
-            alive=tuple(replace(z, maker=index) for z in level.alive),
-            output=replace(level.output, maker=index),
-        )
+        else replace(level, alive=tuple(replace(z, maker=index) for z in level.alive), maker=index)
         for index, level in enumerate(levels)
     ]
 
@@ -293,7 +289,7 @@ def _kinds(level: Level) -> Sequence[object]:
         (entry.axis, [(maker, index.shape[1]) for maker, _, index in entry.makers] or tensors[entry.name].shape)
         for entry in (*level.carried, *(() if level.crossed is None else (level.crossed,)))
     ]
-    return [(entry.space.number, entry.places.shape[1], entry.space.fixed) for entry in level.writes] + carried
+    return [(entry.space, entry.places.shape[1], entry.fixed) for entry in level.writes] + carried
 
 
 def _joints(levels: Sequence[Level], index: int) -> tuple[object, ...]:

@@ -92,7 +92,7 @@ class Walk:
         Args:
             layers: whether the outputs of the parents' layers follow, if a function is applied to them.
         """
-        tail = self.fused[index].output.tail
+        tail = self.fused[index].tail
         keep = self._fits(index) and not layers and not tail
         for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
             with self.stopwatch.phase("forward"), torch.no_grad():
@@ -360,7 +360,7 @@ class Step:
         for (h, outputs), counted in zip(self.walk.batches(self.index), self.counted, strict=True):
             with self.walk.stopwatch.phase("forward"), torch.no_grad():
                 level = self.level
-                output = level.form.outputs(h) if level.output.tail else level.of(level.module(h))
+                output = level.form.outputs(h) if level.tail else level.of(level.module(h))
                 yield chosen(rows(output, level.axis), counted), chosen(self.side_by_side(outputs), counted)
 
     def side_by_side(

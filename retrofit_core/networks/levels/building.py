@@ -11,7 +11,7 @@ from .cuts import between, end_of, landed, stays_as_it_is, sum_behind
 from .folds import Fold, spread
 from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
 from .kinds import LAYERS, TRANSPARENT, BatchNorm, does, held, is_entrywise, is_layer, is_sum, parameter_count, words
-from .level import Alive, Level, Output
+from .level import Alive, Level
 from .segments import PLAIN, Layout, Segment, graph_module
 from .tracing import Trace
 from .weights import computed_weights
@@ -73,12 +73,15 @@ def build_level(
             axis, width = (-1 if axis == len(shape) - 1 > 1 else axis), shape[axis]
             end = replace(end, axis=axis, width=width, positions=shape.numel() // (shape[0] * width))
     return Level(
+        **asdict(end),
         name=name,
         module=graph_module(segment.nodes, segment.before, segment.alive, parts, parts),
         form=form,
-        output=Output(**asdict(end), at=at, node=output.name, tail=output is not segment.after),
         head=head,
         alive=alive,
+        at=at,
+        node=output.name,
+        tail=output is not segment.after,
         folds=tuple(fold for node in owners for fold in folds.get(str(node.target), ())),
         residual=_is_residual(segment),
     )
