@@ -25,6 +25,7 @@ from ..networks.levels import (
 )
 from ..networks.levels.partition import say_what_is_left
 from ..networks.spaces import numbered, stream, with_spaces
+from ..networks.symmetry import tensors
 from ..system.device import on_device
 from ..system.refusals import Refusal
 from .grouping import Grouper, Grouping, SameIndex
@@ -60,7 +61,6 @@ def cut_into_levels(
     networks["the target"] = model
     *parents, fused = _cut(networks, example, boundaries, leaves)
     _check_shapes(parents, fused)
-    _check_folds(fused)
     *parents, fused = _blocks_joined([*parents, fused])
     return Levels(parents, fused, model)
 
@@ -208,6 +208,11 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
                 "(gated, in parts of a norm, or one of them has constants), so they do not correspond. Give all of "
                 "them one architecture."
             )
+        if not all(fold.has_room for fold in level.folds):
+            raise ValueError(
+                f"level {level.name!r}: there is no place for the fused bias: neither the layer nor the BatchNorm "
+                "after it has one. Pass a target whose BatchNorm has affine=True or whose layer has bias=True."
+            )
         positions = [other.positions for other in alike]
         if set(positions) != {level.positions} and level.crossed is None:
             raise ValueError(
@@ -284,9 +289,9 @@ def _check_joints(index: int, fused: Sequence[Level], parents: Sequence[Sequence
 
 def _kinds(level: Level) -> Sequence[object]:
     """The spaces of a level's neurons, and its tensors with numbers for other neurons, regardless of widths."""
-    tensors = {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())} if level.carried else {}
+    held = tensors(level.module) if level.carried else {}
     carried = [
-        (entry.axis, [(maker, index.shape[1]) for maker, _, index in entry.makers] or tensors[entry.name].shape)
+        (entry.axis, [(maker, index.shape[1]) for maker, _, index in entry.makers] or held[entry.name].shape)
         for entry in (*level.carried, *(() if level.crossed is None else (level.crossed,)))
     ]
     return [(entry.space, entry.places.shape[1], entry.fixed) for entry in level.writes] + carried
@@ -297,12 +302,3 @@ def _joints(levels: Sequence[Level], index: int) -> tuple[object, ...]:
     level, blocks, alike = levels[index], levels[index].blocks, stream(levels, index)
     joined = (blocks.first,) if isinstance(blocks, Parts) else blocks and (*blocks.levels, blocks.reader)
     return level.form.joints(), len(level.alive), alike[0] if len(alike) > 1 else None, joined, _kinds(level)
-
-
-def _check_folds(fused: list[Level]) -> None:
-    for level in fused:
-        if not all(fold.has_room for fold in level.folds):
-            raise ValueError(
-                f"level {level.name!r}: there is no place for the fused bias: neither the layer nor the BatchNorm "
-                "after it has one. Pass a target whose BatchNorm has affine=True or whose layer has bias=True."
-            )

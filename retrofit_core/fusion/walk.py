@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from ..networks.levels import Activated, Affine, Boundary, Carried, Form, Level, each, rows
 from ..networks.statedicts import tensors_in
+from ..networks.symmetry import tensors
 from ..system import device as devices
 from ..system.device import Stopwatch, check_sums, rows_per_batch, sum_dtype
 from ..system.runtime import Journal, Runtime
@@ -264,10 +265,9 @@ class Step:
     def carry(self) -> None:
         """Set parameters and buffers before the level's layers with numbers for each neuron (scale and shift of a LayerNorm,
         class token, positions, masks) to the means of the parents', weighted like the targets of these neurons."""
-        networks = [
-            (level, {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())})
-            for level in (self.level, *self.parents)
-        ]
+        if not self.level.carried:
+            return
+        networks = [(level, tensors(level.module)) for level in (self.level, *self.parents)]
         for number, fused in enumerate(self.level.carried):
             tensor, *others = (held[level.carried[number].name].movedim(fused.axis, -1) for level, held in networks)
             if all(other.shape == tensor.shape for other in others):  # entries without neurons
