@@ -1276,6 +1276,16 @@ RAW = {
 }
 
 
+def of_maps(norm):
+    """Convolutions by functions of the network's own parameters, and a norm of each map between them."""
+    code = lambda net, x: net.head(  # noqa: E731
+        F.conv2d(norm(net, F.conv2d(x, net.w, net.a, padding=1)).relu(), net.v, stride=2).mean((2, 3))
+    )
+    w, v = nn.Parameter(normal(6, 2, 3, 3, seed=1)), nn.Parameter(normal(5, 6, 1, 1, seed=2))
+    a = nn.Parameter(normal(6, seed=3))
+    return Code(code, {}, w=w, v=v, a=a, n=nn.InstanceNorm2d(6, affine=True), head=nn.Linear(5, 3))
+
+
 # --- the table -----------------------------------------------------------------------------------------------------------
 
 
@@ -1345,6 +1355,7 @@ FAMILIES = {
     "split attention": (split_attention, IMAGE),
     **{name: (make, None if "head" in name else FLAT) for name, make in TIED.items()},
     **{name: (make, FLAT) for name, make in RAW.items()},
+    "kernels that are parameters, InstanceNorm": (lambda: of_maps(lambda net, x: net.n(x)), IMAGE),
 }
 
 

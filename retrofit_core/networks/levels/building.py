@@ -10,14 +10,26 @@ from ..symmetry.rules import rules_of, varying_axes
 from .cuts import between, end_of, landed, stays_as_it_is, sum_behind
 from .folds import Fold, spread
 from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
-from .kinds import LAYERS, TRANSPARENT, BatchNorm, does, held, is_entrywise, is_layer, is_sum, parameter_count, words
+from .kinds import (
+    LAYERS,
+    TRANSPARENT,
+    BatchNorm,
+    InstanceNorm,
+    does,
+    held,
+    is_entrywise,
+    is_layer,
+    is_sum,
+    parameter_count,
+    words,
+)
 from .level import Alive, Level, Output
 from .segments import PLAIN, Layout, Segment, graph_module
 from .tracing import Trace
 from .weights import computed_weights
 
 #: Layers whose parameters and buffers hold one number per neuron.
-VECTORS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.PReLU, BatchNorm)
+VECTORS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.PReLU, BatchNorm, InstanceNorm)
 #: A subclass with its own forward may not be affine in its weights.
 AFFINE_FORWARDS = tuple(kind.forward for kind in LAYERS)
 #: Layers with their neurons on axis 1, and on the last one.
