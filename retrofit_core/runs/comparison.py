@@ -134,7 +134,7 @@ def compare_runs(
             outputs = None if outputs is None else outputs[rows]
             return Made(result.model, result.seconds, outputs, choice_of(result))
 
-        return Entrant(row, [fuse])
+        return row, [fuse]
 
     measure = Measure(test, rows, monitor=monitor)
     networks = {f"parent {index}": parent for index, parent in enumerate(parents)}
