@@ -74,16 +74,7 @@ class Analysis:
             {"name": level.name, "importance": list(level.scores), "agreement": level.agreement, "plane": level.plane}
             for level in self.levels
         ]
-        facts = {
-            "levels": levels,
-            "accuracy": self.accuracy,
-            "samples": self.samples,
-            "missing": self.missing,
-            "seconds": self.seconds,
-            "breakdown": self.breakdown,
-            "knows": self.knows,
-        }
-        files.write(folder / "analysis.json", json.dumps(facts, indent=1))
+        files.write(folder / "analysis.json", json.dumps({**vars(self), "levels": levels}, indent=1))
 
     @classmethod
     def load(cls, folder: str | Path) -> "Analysis":

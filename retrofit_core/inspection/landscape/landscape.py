@@ -149,7 +149,9 @@ class Landscape(LandscapeSettings):
             Cancelled: on the monitor's request; earlier surveys remain valid.
         """
         monitor, start = monitor or Monitor(), time.perf_counter()
-        survey = Survey.empty(plan.through, plan.xs, plan.ys, plan.facts, sum(plan.evaluations.values()))
+        unknown = torch.full((len(plan.ys), len(plan.xs)), float("nan"), dtype=torch.float64)
+        grids, total = (unknown, unknown, unknown > 0), sum(plan.evaluations.values())
+        survey = Survey(plan.through, plan.xs, plan.ys, *grids, (), plan.facts, total=total)
         if known is not None:
             _check_same(plan, survey, known)
             start -= known.seconds

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path as FilePath
@@ -105,14 +105,6 @@ class Survey:
     """Number of evaluations"""
     total: int = 0
     seconds: float = 0.0
-
-    @classmethod
-    def empty(
-        cls, through: tuple[str, str, str], xs: Tensor, ys: Tensor, facts: dict[str, Any], total: int
-    ) -> "Survey":
-        """A survey without evaluations; arguments as the fields."""
-        unknown = torch.full((len(ys), len(xs)), float("nan"), dtype=torch.float64)
-        return cls(through, xs, ys, unknown, unknown, unknown > 0, (), facts, total=total)
 
     @property
     def clipped(self) -> Tensor:
@@ -223,28 +215,23 @@ class Survey:
         return cls.from_json(content)
 
 
-def keep(surveys: Iterable[Survey], folder: str | FilePath) -> Survey:
+def keep(surveys: Iterator[Survey], folder: str | FilePath) -> Survey:
     """Write surveys at intervals as they come, and always the last one, even if the work is stopped.
 
     Returns:
         The last one.
-    Raises:
-        ValueError: there is none.
     """
-    latest, is_written, wait, written = None, True, 0.0, 0.0
+    latest = next(surveys)
+    latest.save(folder)
+    start, took = time.monotonic(), 0.0
     try:
         for latest in surveys:
-            start = time.monotonic()
-            is_written = start - written >= wait
-            if is_written:
+            if (now := time.monotonic()) - start >= max(INTERVAL, took / SHARE):
                 latest.save(folder)
-                written = time.monotonic()
-                wait = max(INTERVAL, (written - start) / SHARE)
+                start = time.monotonic()
+                took = start - now
     finally:
-        if latest is not None and not is_written:
-            latest.save(folder)
-    if latest is None:
-        raise ValueError("there is no survey to keep.")
+        latest.save(folder)
     return latest
 
 
