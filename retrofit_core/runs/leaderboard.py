@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,14 +78,6 @@ class Leaderboard:
     data: str
     samples: int
     """Number of test images"""
-    parents: list[str] = field(default_factory=list)
-    """File names of the checkpoints, or names of the parents"""
-    splits: str | None = None
-    """Name of the splits file"""
-    fusion_samples: int | None = None
-    """None if the runs differ; likewise importance_samples and seed"""
-    importance_samples: int | None = None
-    seed: int | None = None
     metric: str | None = None
     """Name of the function that ranks the rows, if not their accuracy"""
 
@@ -257,8 +249,7 @@ def compare(
 
     *_, rows = rank(dict(zip(titles, parents, strict=True)), entrants, measure, device=device, monitor=monitor)
     labels = [str(name) for name in classes or measure.classes]
-    facts = {"parents": titles, "fusion_samples": len(example), "seed": seed, "metric": measure.metric_name}
-    return Leaderboard(rows, labels, measure.title, len(measure.labels), **facts)
+    return Leaderboard(rows, labels, measure.title, len(measure.labels), measure.metric_name)
 
 
 def chosen_methods(
