@@ -75,7 +75,7 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     for name in ("out", "records"):
         check_folder(getattr(asked, name), f"--{name}")
     files = [asked.out / name for name in ("leaderboard.json", "leaderboard.csv")] if asked.out else []
-    check_replaced("--out", files, overwrite=asked.overwrite)
+    check_replaced(files, overwrite=asked.overwrite)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..methods import METHODS, methods_with
     from ..runs.comparison import compare_runs, configurations, has_norms
@@ -162,7 +162,7 @@ def sweep_command(context: typer.Context, asked: SweepRequest) -> None:
     """
     for name in ("out", "records"):
         check_folder(getattr(asked, name), f"--{name}")
-    check_replaced("--out", [asked.out and asked.out / "sweep.json"], overwrite=asked.overwrite)
+    check_replaced([asked.out and asked.out / "sweep.json"], overwrite=asked.overwrite)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..experiments.runner import record_in_parallel
     from ..runs.sweep import Sweep, places, sweep
