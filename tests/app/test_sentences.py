@@ -255,6 +255,7 @@ SAID = [
     (kept([95.0, 70.0]), "forgets no class; it loses most on dog: 70 %", "has forgotten"),
     (kept([95.0, 2.0]), "has forgotten dog", "at least"),
     (kept([95.0, 2.0], 40.0), "fused loses most on dog: 2 %, where that class's best parent gets 40 %", "forg"),
+    (classes._mistakes(np.array([[3, 1], [0, 2]]), ["cat", "dog"], "network A"), "Network A gets 5 of 6", "network A"),
     (of_matched(0.1, 0.3), "X has an error of 10.0 %, Y of 30.0 %", "the same"),
     (of_matched(0.3, 0.1), "Y has an error of 10.0 %, X of 30.0 %", "the same"),
     (of_matched(0.1, 0.1), "lose the same", "differ"),
