@@ -137,10 +137,11 @@ def finding(steps: list[Step]) -> str:
     gains = [step for step in steps if step.brings and not step.control]
     if not gains:
         return ""
-    first = "Groups bring" if gains[0].name == GROUPS else "Groups and fit together bring"
-    # What same-index groups bring without a fit, their importance brings in the average's places.
-    plain = [step.unfitted - steps[0].accuracy for step in steps if step.name == SAME_INDEX and step.unfitted]
-    beside = "".join(f" (same-index groups {signed(points)})" for points in plain if gains[0].name == GROUPS)
+    first, beside = "Groups and fit together bring", ""
+    if gains[0].name == GROUPS:
+        first = "Groups bring"  # the average has no importance weights; those of same-index groups are part of the gain
+        plain = [step.unfitted - steps[0].accuracy for step in steps if step.name == SAME_INDEX and step.unfitted]
+        beside = "".join(f" (same-index groups {signed(points)})" for points in plain)
     said = (
         f"{first} {_gain(gains[0], ' points')}{beside}{''.join(f', then the fit {_gain(step)}' for step in gains[1:])}"
     )
