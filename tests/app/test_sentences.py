@@ -24,7 +24,7 @@ from retrofit_app.pages.fuse import configs, equal_budget, lost, presets
 from retrofit_app.pages.fuse.parameters import Picks
 from retrofit_app.pages.levels import exciting
 from retrofit_app.runs import headline as first_page
-from retrofit_app.runs import methods, paper
+from retrofit_app.runs import methods, paper, records
 from retrofit_app.runs.compared import FUSED, PARENT, Group, Row
 from retrofit_app.runs.ingredients import Ingredient, steps_of
 from retrofit_app.runs.ingredients import finding as of_ingredients
@@ -202,6 +202,8 @@ SAID = [
     (of_target(*[1.0] * 8), "12 % A5 + 25 % from 2 others", "A6"),  # more than are named, each as much as those
     (of_target(3.0, 1.0, 0.001), "75 % A0 + 25 % A1 + 0 % from 1 other", "others"),
     (of_target(3.0, 1.0), "75 % A0 + 25 % A1", "other"),
+    (records._spec_words("cnn"), "cnn", "-"),
+    (records._spec_words('{"architecture": "cnn", "widths": [8, 16, 16]}'), "cnn 8-16-16", "{"),
     (of_tile("Ensemble"), "runs both networks", "twice"),  # of any widths
     (of_tile("Fused", target="parent-1.safetensors"), "the chosen size", "another"),  # which may be A's
     (of_paths(0.004), "no barrier", "highest"),
