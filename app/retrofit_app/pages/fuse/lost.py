@@ -45,7 +45,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
     )
     navigation.link(
         "levels",
-        step_words(worst, name, claim),
+        step_words(worst, str(name), claim),
         "The page Levels: activations, importance, grouping, targets and fit of every level.",
         level=str(name),
     )
