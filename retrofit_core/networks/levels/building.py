@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from torch import Tensor, fx, nn
 
 from ..symmetry.rules import rules_of, varying_axes
-from .cuts import between, end_of, landed, stays_as_it_is, sum_behind
+from .cuts import between, end_of, landed, sum_behind
 from .folds import Fold, spread
 from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
 from .kinds import (
@@ -196,7 +196,7 @@ def _is_residual(segment: Segment) -> bool:
     before, *others = segment.before
     skips = {before}
     for node in segment.nodes:
-        if (is_entrywise(node) or stays_as_it_is(node)) and node.all_input_nodes[0] in skips:
+        if (is_entrywise(node) or does(node, TRANSPARENT)) and node.all_input_nodes[0] in skips:
             skips.add(node)
     return (
         before.op != "placeholder"
