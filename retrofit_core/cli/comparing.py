@@ -15,7 +15,7 @@ from .application import OfMethods, command
 from .checks import check_checkpoints, check_folder, check_replaced
 from .fields import Json, Logits, Overwrite, argument, config_of, options_of
 from .requests import ReproduceRequest
-from .terminal import advised, new_table, out, print_json, progress, say
+from .terminal import advised, new_table, out, print_json, progress, say, say_next
 
 if TYPE_CHECKING:
     from ..runs.leaderboard import Leaderboard
@@ -182,6 +182,10 @@ def sweep_command(context: typer.Context, asked: SweepRequest) -> None:
         print_json(curve)
     else:
         _print_curve(curve)
+        say_next("retrofit", "app", "--runs", asked.records)
+        say(
+            "It lists these runs. Open one: Sweep of one setting, on Compare, draws this curve from them without new runs."
+        )
     if all(row["reason"] is not None for row in curve["rows"]):
         raise typer.Exit(NOTHING_FUSED)
 

@@ -83,8 +83,8 @@ def targets(view: View) -> None:
     """Draw a fused neuron's target."""
     if "heads" in view.report.grouping:
         view.say(
-            "Each fused head keeps the directions of its heads that matter most for where they attend. No single neuron has a "
-            "target."
+            "Each fused head keeps the directions of its heads that matter most for where they attend. Such a direction, a "
+            "mixture of all their neurons, is the target of a fused neuron."
         )
         exciting.heads(view)
         return
