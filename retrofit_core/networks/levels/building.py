@@ -229,8 +229,8 @@ def _why_not_affine(owners: list[fx.Node], summed: list[fx.Node]) -> str:
             return f"its parameters belong to a {type(target).__name__}, not to a Linear or a convolution"
         if type(target).forward not in AFFINE_FORWARDS:
             return f"its {type(target).__name__} has a forward of its own, which may use the weights otherwise"
-        for computed in computed_weights(target):
-            return f"the {computed.tensor} of {node.target!r} is computed from other tensors ({computed.by})"
+        for tensor, (by, _) in computed_weights(target).items():
+            return f"the {tensor} of {node.target!r} is computed from other tensors ({by})"
         groups = getattr(target, "groups", 1)
         if any(getattr(held(other), "groups", 1) != groups for other in owners):
             return f"its outputs, in {groups} groups, are added to those of a layer with other groups"
