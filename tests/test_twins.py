@@ -89,7 +89,6 @@ def test_every_method_is_of_one_kind():
 CLOSED = ("KF-Linear", "HF-Linear")
 #: Network -> the methods that refuse it.
 REFUSING = {
-    **dict.fromkeys(RAW, CLOSED),
     **dict.fromkeys(TIED, (*RETROFITTING, "PLeaS")),
     "tied head": ("PLeaS",),
     **dict.fromkeys(

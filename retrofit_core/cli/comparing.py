@@ -14,7 +14,7 @@ from ..system.settings import AT_LEAST_ONE, setting
 from .application import OfMethods, command
 from .checks import check_checkpoints, check_folder, check_replaced
 from .fields import Json, Logits, Overwrite, argument, config_of, options_of
-from .terminal import advised, new_table, out, print_json, progress, say
+from .terminal import advised, new_table, out, print_json, progress, say, say_next
 
 if TYPE_CHECKING:
     from ..runs.leaderboard import Leaderboard
@@ -181,6 +181,10 @@ def sweep_command(context: typer.Context, asked: SweepRequest) -> None:
         print_json(curve)
     else:
         _print_curve(curve)
+        say_next("retrofit", "app", "--runs", asked.records)
+        say(
+            "It lists these runs. Open one: Sweep of one setting, on Compare, draws this curve from them without new runs."
+        )
     if all(row["reason"] is not None for row in curve["rows"]):
         raise typer.Exit(NOTHING_FUSED)
 

@@ -46,7 +46,7 @@ def configurations(base: RunConfig, methods: str, importance: str, *, norms: boo
     for method, score, options in chosen_methods(methods, importance, norms=norms):
         keywords = method.keywords({**options, "importance": score or RunConfig.importance})
         settings: dict[str, Any] = {name: DEFAULT[name] for name in STYLE if name not in keywords}
-        settings["analyse"] = base.analyse and method.takes.levels  # otherwise there are no levels
+        settings["analyse"] = base.analyse and method.takes.analysis  # otherwise there are no levels
         shared = {name: value for name, value in (base.options or {}).items() if name in keywords}
         settings |= {"method": method.name, "importance": score or RunConfig.importance}
         configs.append(dataclasses.replace(base, **settings, options={**shared, **options}))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...baselines.auto import Auto
 from ...data import Images
 from ...data.sampling import balanced
 from ...fusion.algorithm import FusionPlan, Retrofit
@@ -15,7 +16,7 @@ from ...fusion.centring import recentred
 from ...fusion.eligibility import output_shape
 from ...fusion.fit import missing_targets
 from ...fusion.grouping import Grouper, Grouping, SameIndex
-from ...fusion.importance import IMPORTANCE, as_importance
+from ...fusion.importance import IMPORTANCE, Uniform, as_importance
 from ...fusion.importance.scoring import check_parents_data, parents_scores
 from ...fusion.joint_spaces import Levels
 from ...fusion.mapping import parents_weights, read_by
@@ -72,10 +73,11 @@ def analyse(
     start = time.perf_counter()
     runtime, models = runtime or Runtime(), [unwrapped(model) for model in models]
     monitor, config, reports = runtime.monitor, result.config, result.levels
+    if chosen := config.get("chosen"):  # Auto's fusion, fitted to the samples that were not held out
+        asked = Task.of(models, data, importance=Uniform(data=importance_data), seed=config["seed"])
+        (data, _), config = Auto(held_out=config["held_out"]).split(asked), chosen
     if "fit" not in config:
-        raise ValueError(
-            "an analysis needs the levels of an HF or KF method; this method does not work level by level."
-        )
+        raise ValueError("an analysis needs the levels of an HF or KF method; this result has none.")
     retrofit = retrofit_of(config)
     plain = Runtime(device=runtime.device, memory=runtime.memory)
     task = Task.of(models, data, target=result.model, class_shares=_shares(config), runtime=plain)

@@ -10,14 +10,26 @@ from ..symmetry.rules import rules_of, varying_axes
 from .cuts import between, end_of, landed, stays_as_it_is, sum_behind
 from .folds import Fold, spread
 from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
-from .kinds import LAYERS, TRANSPARENT, BatchNorm, does, held, is_entrywise, is_layer, is_sum, parameter_count, words
-from .level import Alive, Level, Output
+from .kinds import (
+    LAYERS,
+    TRANSPARENT,
+    BatchNorm,
+    InstanceNorm,
+    does,
+    held,
+    is_entrywise,
+    is_layer,
+    is_sum,
+    parameter_count,
+    words,
+)
+from .level import Alive, Level
 from .segments import PLAIN, Layout, Segment, graph_module
 from .tracing import Trace
 from .weights import computed_weights
 
 #: Layers whose parameters and buffers hold one number per neuron.
-VECTORS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.PReLU, BatchNorm)
+VECTORS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.PReLU, BatchNorm, InstanceNorm)
 #: A subclass with its own forward may not be affine in its weights.
 AFFINE_FORWARDS = tuple(kind.forward for kind in LAYERS)
 #: Layers with their neurons on axis 1, and on the last one.
@@ -73,12 +85,15 @@ def build_level(
             axis, width = (-1 if axis == len(shape) - 1 > 1 else axis), shape[axis]
             end = replace(end, axis=axis, width=width, positions=shape.numel() // (shape[0] * width))
     return Level(
+        **asdict(end),
         name=name,
         module=graph_module(segment.nodes, segment.before, segment.alive, parts, parts),
         form=form,
-        output=Output(**asdict(end), at=at, node=output.name, tail=output is not segment.after),
         head=head,
         alive=alive,
+        at=at,
+        node=output.name,
+        tail=output is not segment.after,
         folds=tuple(fold for node in owners for fold in folds.get(str(node.target), ())),
         residual=_is_residual(segment),
     )

@@ -20,8 +20,10 @@ from .kinds import (
     is_sum,
     operation,
     parameter_count,
+    words,
 )
 
+REORDERING = words("permute transpose t swapaxes swapdims movedim moveaxis")
 BOUNDARIES = ("preactivations", "activations", "blocks", "layers")
 
 
@@ -119,7 +121,8 @@ def sum_behind(node: fx.Node, *, functions: bool = False) -> fx.Node | None:
 
 def reordered_axes(node: fx.Node) -> list[int]:
     """If an operation only reorders axes, the input axis of each output axis; else empty."""
-    if operation(node) not in ("permute", "transpose") or len(node.all_input_nodes) > 1:
+    attribute = operation(node) == "getattr" and node.args[1] in ("T", "mT")
+    if not (attribute or does(node, REORDERING)) or len(node.all_input_nodes) > 1:
         return []
     probe = torch.empty([*range(len(node.meta["value"]))], device="meta")  # each size names its axis
     function: Any = getattr(Tensor, node.target) if isinstance(node.target, str) else node.target

@@ -154,30 +154,34 @@ def _transposed(trace: Trace, node: fx.Node, free: Free) -> Found:
 
 
 def _product(trace: Trace, node: fx.Node, free: Free) -> Found:
-    """A product with a module's matrix, `x @ module.weight + module.bias`, is a linear layer under the module's name.
+    """A product with a parameter, `x @ weight + bias` or `x @ weight.T`, is a linear layer under the parameter's name.
 
-    The weight is transposed, (inputs, outputs), as in the Conv1D of GPT-2, which also flattens samples and tokens around it.
+    `weight` is (inputs, outputs), as in the Conv1D of GPT-2, which also flattens samples and tokens around it.
     """
-    if operation(node) not in ("matmul", "mm") or len(node.args) != 2:
+    if operation(node) not in ("matmul", "mm") or len(node.all_input_nodes) != 2:
         return None
-    read, weight = node.args
-    path = _owner(weight, "weight")
-    if not path or not isinstance(weight, fx.Node) or not isinstance(read, fx.Node):
+    read, weight = node.all_input_nodes
+    turn = reordered_axes(weight) == [1, 0]
+    weight = weight.all_input_nodes[0] if turn else weight
+    added, end = _bias(node)
+    matrix, bias = held(weight), None if added is None else held(added)
+    if node.args[0] is not read or not isinstance(matrix, nn.Parameter) or matrix.ndim != 2:
         return None
-    added, end = _bias(node, path)
-    matrix: Tensor = held(weight)
-    bias: Tensor | None = None if added is None else held(added)
-    if matrix.ndim != 2 or not free(matrix, *(() if bias is None else (bias,))):
+    if not free(matrix, *(() if bias is None else (bias,))):
         return None
     read, end = _unflattened(read, end)
+    path = str(weight.target).removesuffix(".weight")
     with trace.graph.inserting_before(end):
         layer = trace.graph.call_module(path, (read,))
     layer.meta = {**node.meta, "value": end.meta["value"]}
     end.replace_all_uses_with(layer)
     _erase_backwards(trace.graph, end)
     layer.name = end.name  # by which its neurons are known
-    kind = type(trace.model.get_submodule(path)).__name__
-    return layer, Fold.of(_of_product, matrix, bias, weight=matrix, bias=bias, kind=kind, axis=1)
+    owner = dict(trace.model.named_modules()).get(path)
+    facts = {"weight": matrix, "bias": bias, "kind": "" if owner is None else type(owner).__name__}
+    if turn:
+        return layer, Fold.of(_copied, matrix, bias, **facts)
+    return layer, Fold.of(_of_product, matrix, bias, axis=1, **facts)
 
 
 def _norm_behind(trace: Trace, node: fx.Node, free: Free) -> Found:
@@ -249,6 +253,11 @@ def _of_transposed(layer: Any) -> AffineLayer:
 
 
 @torch.no_grad()
+def _copied(matrix: Tensor, bias: Tensor | None) -> AffineLayer:
+    return linear_of(matrix.clone(), None if bias is None else bias.clone())
+
+
+@torch.no_grad()
 def _of_product(matrix: Tensor, bias: Tensor | None) -> AffineLayer:
     return linear_of(turned(matrix), None if bias is None else bias.clone())
 
@@ -312,20 +321,13 @@ def _erase_backwards(graph: fx.Graph, node: fx.Node) -> None:
             _erase_backwards(graph, other)
 
 
-def _owner(node: object, name: str) -> str:
-    """The module whose parameter of that name a node reads; empty if it reads something else."""
-    if not isinstance(node, fx.Node) or not isinstance(held(node), nn.Parameter):
-        return ""
-    path, _, last = str(node.target).rpartition(".")
-    return path if last == name else ""
-
-
-def _bias(node: fx.Node, path: str) -> tuple[fx.Node | None, fx.Node]:
-    """The module's bias that is added to a product, if any, and the node of the result."""
+def _bias(node: fx.Node) -> tuple[fx.Node | None, fx.Node]:
+    """The parameter (width,) that is added to a product, if any, and the node of the result."""
     end = next(iter(node.users)) if len(node.users) == 1 else node
     sides = [arg for arg in end.args if arg is not node] if end.target is operator.add else []
-    if len(sides) == 1 and _owner(sides[0], "bias") == path:
-        return sides[0], end  # type: ignore[return-value]
+    held_ones = [side for side in sides if isinstance(side, fx.Node) and isinstance(held(side), nn.Parameter)]
+    if len(sides) == len(held_ones) == 1 and held(held_ones[0]).shape == node.meta["value"][-1:]:
+        return held_ones[0], end
     return None, node
 
 

@@ -12,6 +12,7 @@ AFFINE = (nn.Linear, *CONVOLUTIONS)
 Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
 AffineLayer = nn.Linear | Convolution
 BatchNorm = nn.modules.batchnorm._BatchNorm
+InstanceNorm = nn.modules.instancenorm._InstanceNorm
 LAYERS = (*AFFINE, nn.Embedding)
 
 

@@ -33,9 +33,10 @@ BATCHNORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.Bat
 
 
 def call_layers(graph: fx.Graph) -> None:
-    """Replace such functions by calls of plain layers with the same tensors, under the names of the layers that own them.
+    """Replace such functions by calls of plain layers with the same tensors, under the name of the module that owns them as its
+    weight and bias; layers that make neurons else under the name of the weight.
 
-    Functions stay if their weights are computed, belong to several layers, or to the model itself.
+    Functions stay if their weights are computed, and norms if their vectors are no module's weight and bias.
     Args:
         graph: with recorded values, see `record_values`.
     """
@@ -52,13 +53,16 @@ def call_layers(graph: fx.Graph) -> None:
         if not reads or any(not isinstance(value, fx.Node) or value.op != "get_attr" for value in reads.values()):
             continue
         tensors = {name: held(value) for name, value in reads.items()}
-        path, _, _ = str(next(iter(reads.values())).target).rpartition(".")
+        first = str(next(iter(reads.values())).target)
+        owner = first.rpartition(".")[0]
+        owned = owner and all(str(value.target) == f"{owner}.{name}" for name, value in reads.items())
+        if not owned and node.target not in (F.linear, F.embedding, *CONVOLUTIONS):
+            continue  # vectors are carried by their own names
+        path = owner if owned else first
         read = given.pop("input")
         others = {name: value for name, value in given.items() if name not in STATE}
         if (
-            not path
-            or any(str(value.target) != f"{path}.{name}" for name, value in reads.items())
-            or any(isinstance(value, fx.Node) for value in others.values())
+            any(isinstance(value, fx.Node) for value in others.values())
             or any(not isinstance(tensors.get(name, nn.Parameter()), nn.Parameter) for name in ("weight", "bias"))
             or ("bias" in tensors and "weight" not in tensors)  # torch has no such layer
             or (
@@ -241,9 +245,12 @@ def rows_of(model: nn.Module, path: str, weight: Tensor) -> tuple[str, int]:
 
     Args:
         weight: (d, p).
-        path: the layer's name in the model, or that of a layer from `open_attention`.
+        path: the layer's name in the model, that of its weight, or that of a layer from `open_attention`.
     """
-    for name, parameter in model.named_parameters() if f"{path}.weight" not in dict(model.named_parameters()) else ():
+    parameters = dict(model.named_parameters())
+    if path in parameters:
+        return path, 0
+    for name, parameter in parameters.items() if f"{path}.weight" not in parameters else ():
         same = parameter.untyped_storage().data_ptr() == weight.untyped_storage().data_ptr()
         if same and parameter.shape[1:] == weight.shape[1:]:
             return name, int(weight.storage_offset() - parameter.storage_offset()) // max(1, int(parameter.stride(0)))

@@ -12,7 +12,6 @@ from functools import lru_cache
 import torch
 from torch import nn
 
-from ...fusion.algorithm import FusionPlan
 from ...fusion.importance import IMPORTANCE
 from ...fusion.joint_spaces import Levels
 from ...inspection.analysis import SEEDS, TEST_IMAGES
@@ -98,10 +97,10 @@ def run_seconds(
     if cost.trained:
         epochs = sum(cost.epochs) / 2  # it may stop early
         total += _training_seconds(result[0], cost.samples, cost.batch, epochs, device, cost.trained == "head")
-    if analyse and isinstance(planned.plan, FusionPlan):
+    if analyse and planned.fusions:
         scores = scored * sum(score().passes(count) for score in IMPORTANCE.values())
         total += (scores + len(task.inputs) + TEST_IMAGES * count / 2) * each + TEST_IMAGES * count / 2 * fused
-        work = _closed_form(planned.plan.levels, len(task.inputs), len(IMPORTANCE) * SEEDS)
+        work = _closed_form(planned.fusions[0].plan.levels, len(task.inputs), len(IMPORTANCE) * SEEDS)
         total += work / operations_a_second(device)
     return total
 
