@@ -5,22 +5,41 @@ import pytest
 from .browsing import at_rest
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
-SHEET = 1104  # px, the room on a sheet of style.css
+SHEET, SHEET_HEIGHT = 1104, 1593  # px, the room on a sheet of style.css
 
 
-@pytest.mark.parametrize("path", ["/", "/levels"])
-def test_a_page_prints_whole_without_its_menu(open_page, path):
-    page = open_page(path)
+@pytest.mark.parametrize("path, width", [("/", 1280), ("/levels", 1280), ("/levels", 1920), ("/landscape", 1920)])
+def test_a_page_prints_whole_without_its_menu(open_page, path, width):
+    page = open_page(path, width)
     page.locator(".js-plotly-plot .main-svg").first.wait_for()
     at_rest(page)
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.emulate_media(media="print")
-    page.set_viewport_size({"width": SHEET, "height": 1593})
+    on_paper(page)
     assert page.get_by_test_id("stSidebar").is_hidden()
     assert page.evaluate("getComputedStyle(document.querySelector('.stMain')).overflowY") == "visible"
-    assert page.evaluate("document.documentElement.scrollHeight") > 1200, "the whole page, not a window of it"
+    assert page.evaluate("document.documentElement.scrollHeight") > 1000, "the whole page, not a window of it"
     page.wait_for_function("most => document.documentElement.scrollWidth <= most", arg=SHEET)
     assert all(one.bounding_box()["width"] > 200 for one in page.locator(".retrofit-neurons .base").all())
+    planes = [one.bounding_box() for one in page.locator(".st-key-planes .stPlotlyChart").all()]
+    assert len({plane["y"] for plane in planes}) < 2 and all(plane["width"] > 500 for plane in planes)
+
+
+def test_learn_prints_all_its_steps(open_page):
+    page = open_page("/learn")
+    frame = page.frame_locator(".st-key-learn iframe")
+    frame.locator("main h1").wait_for()
+    page.frames[1].evaluate("dispatchEvent(new Event('beforeprint'))")
+    on_paper(page)
+    last = frame.locator("#handout article").last.bounding_box()
+    box = page.locator(".st-key-learn iframe").bounding_box()
+    assert box["y"] == 0 and last["y"] % (SHEET_HEIGHT / 2) < 1 and last["y"] + last["height"] <= box["height"] + 1
+    assert frame.locator("#handout article").last.evaluate("one => one.scrollHeight - one.clientHeight") < 2
+
+
+def on_paper(page):
+    """Lay a page out as a browser does for paper."""
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": SHEET, "height": SHEET_HEIGHT})
 
 
 def test_a_focused_link_does_not_look_like_the_shown_page(open_page):

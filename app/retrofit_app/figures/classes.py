@@ -153,9 +153,8 @@ def forgotten(network: Network, parents: Sequence[Network], classes: Sequence[st
     kept = (
         "forgets no class; it " if all(best >= GIVES for *_, best in gaps) else ""
     )  # weakly known ones are not judged
-    return (
-        f"{network.name} {kept}loses most on {name}: {percent(ours, 0)}, where the best parent gets {percent(best, 0)}."
-    )
+    parent = f"that class's best parent gets {percent(best, 0)}"
+    return f"{network.name} {kept}loses most on {name}: {percent(ours, 0)}, where {parent}."
 
 
 def _weakest(network: Network, classes: Sequence[str]) -> str:

@@ -70,9 +70,9 @@ def group_words(level: Any) -> str:
     """
     if "heads" in level.grouping:
         return (
-            "This level makes queries, keys or values. Its heads are grouped by what they attend to. Neurons within a head have "
-            "no counterparts, because any basis gives the same attention: each is shown in the group in which it weighs most, "
-            "and the errors say how much of it can be recovered from its whole head."
+            "This level makes queries, keys or values. Its heads are grouped by what they attend to. No neuron within a head has "
+            "a counterpart, because any basis gives the same attention: a target mixes all neurons of its heads, each neuron is "
+            "shown in the group in which it weighs most, and the errors say how much of it the whole fused head recovers."
         )
     if "parts" in level.grouping:
         return (

@@ -179,7 +179,7 @@ def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Pa
         320,
         "Scatter plot",
         f"{name}, output against target on {len(targets)} sampled rows: {fit}. The dotted line is a perfect fit.",
-        xaxis=axis("target: the group's weighted mean", range=span),
+        xaxis=axis("target", range=span),
         yaxis=axis("output of the fused neuron", range=span, automargin=True),
     )
 

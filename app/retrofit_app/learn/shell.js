@@ -249,6 +249,7 @@ const Tour = (() => {
     const sheets = steps.map((step, index) => build(step, index === number ? { ...page.state, guess: 0 } : stateFrom(step, []), false));
     for (const sheet of sheets) sheet.refresh();
     byId("handout").replaceChildren(...sheets.map((sheet) => el("article", {}, sheet.words, sheet.figure)));
+    if (isEmbedded) frameElement.style.setProperty("--sheets", Math.ceil(steps.length / 2)); // of the workbench, two steps each
   }
   function clearHandout() {
     byId("handout").replaceChildren();

@@ -15,6 +15,13 @@ NAME = (
 )
 
 
+#: How much larger a page is on paper (1104 px) than in its window; a phone's pictures keep their size, since they stack there.
+PRINTS = """<script>onbeforeprint = () => {
+    const width = document.querySelector('.stMainBlockContainer > *').clientWidth
+    document.documentElement.style.setProperty('--paper', width > 700 ? 1104 / width : 1)
+}</script>"""
+
+
 def dress(*parts: str) -> None:
     """Put parts of style.css into the page.
 
@@ -22,7 +29,7 @@ def dress(*parts: str) -> None:
         KeyError: there is no such part.
     """
     # The empty element keeps it in the page. Styles alone go where toasts go, and a toast would take their place.
-    st.html(f"{''.join(map(stylesheet, parts))}<i hidden></i>")
+    st.html(f"{''.join(map(stylesheet, parts))}<i hidden></i>{PRINTS}", unsafe_allow_javascript=True)
 
 
 def mark() -> None:

@@ -62,10 +62,10 @@ def landscape(
     ]
     st.markdown(escaped(" ".join(filter(None, said))))
     controls(paths, likes, look, chooser)
-    columns = st.columns(2, gap="small")
-    for column, kind in zip(columns, KINDS, strict=True):
-        with column:
-            plane(entry, palette, survey, kind, scale, look, point)
+    with st.container(key="planes"):
+        for column, kind in zip(st.columns(2, gap="small"), KINDS, strict=True):
+            with column:
+                plane(entry, palette, survey, kind, scale, look, point)
     if point is not None:
         clicked(survey, point)
     st.caption(
@@ -179,6 +179,7 @@ def plane(
         heading=HEADINGS[kind],
         below="" if is_whole else None,
         reading=escaped(plane_words(survey, kind, scale)),
+        height="stretch",
         **({} if has_relief else {"on_select": pick, "selection_mode": "points"}),
     )
 

@@ -83,8 +83,8 @@ def targets(view: View) -> None:
     """Draw a fused neuron's target."""
     if "heads" in view.report.grouping:
         view.say(
-            "Each fused head keeps the directions of its heads that matter most for where they attend. No single neuron has a "
-            "target."
+            "Each fused head keeps the directions of its heads that matter most for where they attend. Such a direction, a "
+            "mixture of all their neurons, is the target of a fused neuron."
         )
         exciting.heads(view)
         return
@@ -193,11 +193,12 @@ def course(view: View) -> None:
         "curve",
         "**How did the fit go?**",
         lambda: pd.DataFrame(report.curve),
-        log=bool(st.session_state.setdefault("log", True)),
+        log=bool(st.session_state.get("log", True)),
     )
     if not view.lecture:
         st.toggle(
             "Logarithmic loss",
+            value=True,
             key="log",
             persist_state="session",
             help="Equal steps are equal factors: small losses can be told apart.",
