@@ -33,24 +33,6 @@ class Network:
     per_class: Sequence[float | None]
 
 
-def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Palette) -> Picture:
-    """Each network's accuracy on each class, with numbers in the cells."""
-    lines = [escape(network.name) for network in networks]
-    top, across = class_axis("class", list(map(quoted, classes)), palette)
-    return drawn(
-        palette,
-        _cells(networks, list(range(len(classes))), classes, palette),
-        14 + top + 34 * len(networks),
-        "Table of accuracy by class",
-        f"{'; '.join(filter(None, (_weakest(network, classes) for network in networks)))}.",
-        title="Test accuracy by class, in per cent",
-        caption="",
-        margin=(room(lines), 4, top, 10),
-        xaxis=across,
-        yaxis=rows(palette, lines),
-    )
-
-
 def class_sources(
     parents: Sequence[Network], fused: Sequence[Network], classes: Sequence[str], palette: Palette
 ) -> Picture:
@@ -156,17 +138,6 @@ def forgotten(network: Network, parents: Sequence[Network], classes: Sequence[st
     return (
         f"{network.name} {kept}loses most on {name}: {percent(ours, 0)}, where the best parent gets {percent(best, 0)}."
     )
-
-
-def _weakest(network: Network, classes: Sequence[str]) -> str:
-    """The classes a network is worst on; empty if none was measured."""
-    values = [(value, name) for value, name in zip(network.per_class, classes, strict=True) if value is not None]
-    if zeros := [name for value, name in values if value < KNOWN]:
-        return f"{network.name} fails on {listing(zeros)}"
-    if not values:
-        return ""
-    value, name = min(values)
-    return f"{network.name} is weakest on {name} with {share(value, 0)} per cent"
 
 
 def _in_bold(name: str, network: Network) -> str:

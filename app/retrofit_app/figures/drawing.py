@@ -19,7 +19,6 @@ from .picture import Picture
 
 Trace = dict[str, Any]
 Tip = str | Sequence[Any] | None
-Ends = tuple[float, float]
 NOTHING = "rgba(0,0,0,0)"
 #: Where a legend is: in a row above the axes, the default, or below everything, one entry per line.
 ABOVE = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": NOTHING}
