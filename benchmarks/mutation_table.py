@@ -569,7 +569,7 @@ MUTATIONS = [
     Mutation(
         "blocks: the scores of a stream are those of one level",
         "retrofit_core/fusion/joint_spaces.py",
-        "of_level[written.places] = torch.stack(by_space[written.space.number]).mean(0)[:, None]",
+        "of_level[written.places] = torch.stack(by_space[written.space]).mean(0)[:, None]",
         "pass",
         "tests/test_blocks.py::test_streams_get_one_grouping_and_the_mean_of_their_scores",
     ),
@@ -758,7 +758,7 @@ MUTATIONS = [
     Mutation(
         "levels: what follows the last layer is fitted",
         "retrofit_core/fusion/walk.py",
-        "tail = self.fused[index].output.tail",
+        "tail = self.fused[index].tail",
         "tail = False",
         "tests/test_closed_forms.py::test_what_follows_the_last_layer_is_not_fitted",
     ),

@@ -703,7 +703,7 @@ STRUCTURED = {
     "GroupNorm": (lambda net, x: net.c(net.n(net.a(x)).relu()), two() | {"n": nn.GroupNorm(2, 8)}, HALVES),
     "group_norm": (lambda net, x: net.c(F.group_norm(net.a(x), 2).relu()), two(), HALVES),
     "softmax of parts": (lambda net, x: net.c(net.a(x).unflatten(1, (2, 4)).softmax(2).flatten(1)), two(), HALVES),
-    "pairs": (lambda net, x: net.c(net.a(x).unflatten(1, (4, 2)).amax(2)), two(4), [0, 0, 1, 1, 2, 2, 3, 3]),
+    "pairs": (lambda net, x: net.c(net.a(x).unflatten(1, (4, 2)).amax(2)), two(4), [0, 1] * 4),
     "constant": (lambda net, x: net.c((net.a(x) + torch.arange(8) / 4).relu()), two(), list(range(8))),
 }
 #: Name -> forward, its layers and buffers `p` and `q` with a number for each neuron, shape of an input.
@@ -1276,6 +1276,13 @@ RAW = {
 }
 
 
+def normed_by_function():
+    """What follows the norm is not affine, so that a wrong scale cannot be fitted away."""
+    code = lambda net, x: net.head(F.layer_norm(net.a(x), (7,), net.scale, net.shift).softmax(1))  # noqa: E731
+    scale, shift = nn.Parameter(normal(7, seed=1) + 2), nn.Parameter(normal(7, seed=2))
+    return Code(code, a=nn.Linear(6, 7), scale=scale, shift=shift, head=nn.Linear(7, 3))
+
+
 def of_maps(norm):
     """Convolutions by functions of the network's own parameters, and a norm of each map between them."""
     code = lambda net, x: net.head(  # noqa: E731
@@ -1353,8 +1360,13 @@ FAMILIES = {
     **{make.__name__: (make, IMAGE) for make in (inverted, aggregated, scaled, partly, dense, ghost, branches)},
     **{name: (make, IMAGE) for name, make in PARTED.items()},
     "split attention": (split_attention, IMAGE),
+    "the largest of two layers in a stack": (
+        partial(Code, lambda net, x: net.c(torch.stack([net.a(x), net.b(x)]).amax(0)), **two(), b=nn.Linear(6, 8)),
+        FLAT,
+    ),
     **{name: (make, None if "head" in name else FLAT) for name, make in TIED.items()},
     **{name: (make, FLAT) for name, make in RAW.items()},
+    "a norm whose vectors are the network's own": (normed_by_function, FLAT),
     "kernels that are parameters, InstanceNorm": (lambda: of_maps(lambda net, x: net.n(x)), IMAGE),
 }
 

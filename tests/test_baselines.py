@@ -362,7 +362,7 @@ def test_weights_minimise_the_regression_loss(ratio):
     """The gradient of sum_k tr (W - W_k)' a(G_k) (W - W_k) vanishes, by autograd; at ratio 1 it is least squares."""
     xs, weights = [normal(30, 5, seed=k) for k in (1, 2)], [normal(5, 3, seed=k) for k in (3, 4)]
     grams = [x.T @ x / len(x) for x in xs]
-    W = solution(grams, weights, ratio, 1e-14).requires_grad_()
+    W = solution(grams, weights, ratio, 1e-14, [1] * len(grams)).requires_grad_()
     loss = torch.zeros(())
     for gram, own_weights in zip(grams, weights, strict=True):
         scaled = gram * ratio + torch.diag(gram.diagonal()) * (1 - ratio)

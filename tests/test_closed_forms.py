@@ -292,7 +292,7 @@ def test_scales_are_folded_for_the_closed_form_alone_and_put_back_as_ones():
 def test_what_follows_the_last_layer_is_not_fitted():
     parents = pair(scaled)
     (*_, head) = partition(parents[0], DATA[:2], "layers")
-    assert (head.output.tail, head.width, head.axis, head.positions) == (True, 3, 1, 49)
+    assert (head.tail, head.width, head.axis, head.positions) == (True, 3, 1, 49)
     result = METHODS["KF-Linear"](parents, DATA, device="cpu")
     report = result.levels[-1]
     with torch.no_grad():

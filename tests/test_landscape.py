@@ -289,13 +289,6 @@ def test_the_same_seed_gives_the_same_survey_and_another_one_other_images():
     assert not torch.equal(first.loss, other.loss)
 
 
-def test_images_are_drawn_from_the_rows_that_are_said():
-    networks, images = {name: cnn(seed=seed).float() for seed, name in enumerate("abc")}, images_of((2, 7, 7))
-    rows = (images.labels != 2).nonzero().flatten()
-    plan = Landscape(images=10).plan(networks, "abc", images, rows=rows, device="cpu")
-    assert plan.mixtures.labels.unique().tolist() == [0, 1]
-
-
 def test_reduced_precision_is_the_grids_alone_and_near():
     networks = {name: cnn(seed=seed).float() for seed, name in enumerate("abc")}
     exact, reduced = (

@@ -133,7 +133,7 @@ def test_the_command_goes_on_in_the_folder(record, tmp_path, monkeypatch, capsys
     first = next(survey for survey in surveys(record) if survey.finished.any())
     first = dataclasses.replace(first, loss=torch.where(first.finished, 77.0, first.loss))  # to be told from new ones
     out = tmp_path / "part"
-    keep([first], out)
+    keep(iter([first]), out)
     CONFIG.save(out, record)
     words = ["landscape", "--record", "run", *CONFIG.words(), "--device", "cpu", "--out", str(out), "--resume"]
     assert main([*words, "--seed", "1"]) == 2

@@ -47,7 +47,11 @@ def test_the_command_gives_the_numbers_of_single_runs_and_repeats_none(tmp_path,
     monkeypatch.setattr(sweeping, "execute", None)  # nothing is made again
     assert main([*words[:-1], "--jobs", "2"]) == 0
     shown = capsys.readouterr().out
-    assert "ensemble" in shown and f"{max(row['accuracy'] for row in curve['rows']):.2f}" in shown
+    assert (
+        "Next: retrofit app --runs" in shown
+        and "ensemble" in shown
+        and f"{max(row['accuracy'] for row in curve['rows']):.2f}" in shown
+    )
 
 
 def test_what_was_stopped_goes_on_after_its_finished_runs(tmp_path):

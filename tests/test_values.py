@@ -40,7 +40,7 @@ def test_values_are_frozen_compared_by_contents_and_refuse_wrong_ones():
     with pytest.raises(dataclasses.FrozenInstanceError):
         KMeans().restarts = 4  # type: ignore[misc]
     for make, message in (
-        (lambda: KMeans(first_parent="yes"), "first_parent is 'yes'. Use true or false"),
+        (lambda: Ridge(project="yes"), "project is 'yes'. Use true or false"),
         (lambda: Ridge("much"), "ridge is 'much'. Use 'auto', a number from 0"),
         (lambda: Ridge(toward="mean"), "toward is 'mean'. Use zero, parents"),
         (lambda: DeepLift(fallback="zero"), "fallback is 'zero'. Use gradient, none"),
@@ -183,7 +183,7 @@ def test_the_config_of_a_result_holds_everything_that_decided_it():
     result = fuse(
         pair(),
         (X, Y),
-        grouping=LocalSearch(restarts=2, first_parent=False, max_swaps=5),
+        grouping=LocalSearch(restarts=2, max_swaps=5),
         fit=Gradient(epochs=1, weighted_loss=True),
         importance=Conductance(DATA, steps=2, normalise_scores=False),
         boundaries="preactivations",
@@ -193,7 +193,6 @@ def test_the_config_of_a_result_holds_everything_that_decided_it():
     expected = {
         "grouping": "local_search",
         "restarts": 2,
-        "first_parent": False,
         "max_swaps": 5,
         "fit": "gradient",
         "epochs": 1,

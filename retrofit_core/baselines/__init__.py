@@ -12,23 +12,3 @@ from .regmean import RegMean
 from .soup import GreedySoup
 from .transformer import TransformerOTFusion
 from .zipit import ZipIt
-
-__all__ = [
-    "Averaging",
-    "Dare",
-    "Distillation",
-    "Ensembling",
-    "FisherAveraging",
-    "GitReBasin",
-    "GreedySoup",
-    "LinearProbe",
-    "OTFusion",
-    "PLeaS",
-    "RegMean",
-    "Slerp",
-    "TaskArithmetic",
-    "Ties",
-    "TransformerOTFusion",
-    "ZipIt",
-    "average",
-]

@@ -91,7 +91,7 @@ class Auto(Algorithm):
     """
 
     takes: ClassVar[Takes] = Takes(
-        target=True, parents_data=True, other_depths=True, any_architecture=True, memory=True
+        target=True, parents_data=True, other_depths=True, any_architecture=True, memory=True, tries=True
     )
     title: ClassVar[str] = "Auto"
 
@@ -117,9 +117,7 @@ class Auto(Algorithm):
         for inputs, labels in [(task.inputs, task.labels), *task.parents_data()]:
             if labels is not None and len(inputs):
                 check_classes(class_labels(labels, "Auto"), classes, "Auto", instead=", or none")
-        inputs, labels = task.samples()
-        held = self._held(inputs, labels, task.seed)
-        kept, decide = ((inputs[rows], None if labels is None else labels[rows]) for rows in (~held, held))
+        kept, decide = self.split(task)
         monitor = task.runtime.monitor.changed(_as_step)
         rest = replace(
             task, inputs=kept[0], labels=kept[1], runtime=replace(task.runtime, monitor=monitor, journal=None)
@@ -142,13 +140,16 @@ class Auto(Algorithm):
         cost = cost if distilled is None else distilled.with_training(cost, rest)
         return AutoPlan(task, cost, deciding=decide, trials=trials, left_out=left_out, distilled=distilled)
 
-    def _held(self, inputs: Tensor, labels: Tensor | None, seed: int) -> Tensor:
-        """(B,) mask of held-out samples, balanced over classes if known."""
+    def split(self, task: Task) -> Sequence[tuple[Tensor, Tensor | None]]:
+        """The samples to which fusions are fitted, and those held out, balanced over classes if known: inputs, and labels if all
+        have them."""
+        inputs, labels = task.samples()
         count = len(inputs)
         number = min(max(1, round(self.held_out * count)), count - 1)
         classes = torch.zeros(count) if labels is None else labels
-        rows = balanced(classes, number, generator=torch.Generator().manual_seed(seed))
-        return torch.zeros(count, dtype=torch.bool).index_fill_(0, rows, True)
+        rows = balanced(classes, number, generator=torch.Generator().manual_seed(task.seed))
+        held = torch.zeros(count, dtype=torch.bool).index_fill_(0, rows, True)
+        return [(inputs[rows], None if labels is None else labels[rows]) for rows in (~held, held)]
 
     @torch.no_grad()
     def run(self, plan: AutoPlan) -> FusionResult:

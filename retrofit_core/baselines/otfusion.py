@@ -27,12 +27,6 @@ from .watch import precision
 Mode = Literal["activations", "weights"]
 Solver = Literal["exact", "sinkhorn"]
 Normalise = Literal["target", "source", "original"]
-#: Which marginal divides the plan, for T and for U.
-NORMALISE: dict[Normalise, tuple[str, str]] = {
-    "target": ("target", "source"),
-    "source": ("source", "source"),
-    "original": ("target", "target"),
-}
 #: Share of the largest cost that decides between plans which cost the same.
 TIE = 2.0**-24
 #: Costs up to this multiple of the regularisation need no log domain, which is ten times slower: exp(-200) = 1e-87.
@@ -137,17 +131,7 @@ class OTFusion(Averager):
                 return sums[index].zz
             return weight_gram(plan, states, index, maps, unit_rows=self.unit_rows)
 
-        reports, maps = align_by_transport(
-            plan,
-            sums,
-            gram,
-            solver=self.solver,
-            regularisation=self.regularisation,
-            squared=self.squared,
-            normalise=self.normalise,
-            match_classes=self.match_classes,
-            seed=plan.task.seed,
-        )
+        reports, maps = align_by_transport(plan, sums, gram, self)
         plan.combine(maps)
         return plan.finish(self, reports, maps, reset_norms=self.repair, soft=True)
 
@@ -156,13 +140,7 @@ def align_by_transport(
     plan: AlignmentPlan,
     sums: Sequence[Moments],
     gram: Callable[[int, Sequence[Pairs]], Tensor],
-    *,
-    solver: Solver,
-    regularisation: float | str,
-    squared: bool = False,
-    normalise: Normalise = "target",
-    match_classes: bool = False,
-    seed: int = 0,
+    value: OTFusion,
     joined: Callable[[int, Mapping[str, Tensor]], Tensor | None] | None = None,
 ) -> tuple[list[LevelReport], list[Pairs]]:
     """Find the plan from each parent's neurons to the anchor's, group by group.
@@ -170,7 +148,7 @@ def align_by_transport(
     Args:
         sums: of each group, for the reports and the precision of the costs.
         gram: (group number, maps so far) -> (m, m) inner products of all parents' neurons, for the costs.
-        solver, regularisation, squared, normalise, match_classes: as in `OTFusion`.
+        value: the settings of the transport.
         joined: (group number, a parent's plans so far) -> its plan, or None to find it by transport.
     Returns:
         Reports, and for each parent T and U of every group.
@@ -182,18 +160,19 @@ def align_by_transport(
     def find(index: int) -> tuple[Tensor, dict[str, Any]]:
         group, widths, scores = plan.targets[index], plan.widths(index), plan.scores(index)
         inner, s = gram(index, maps), torch.cat(scores)
-        centres, nu = _centres(inner, s, widths, group.width, anchor, group.fixed, seed * 1_000_003 + index)
-        algorithm = "joined" if group.junction else "emd" if solver == "exact" else "sinkhorn"
+        seed = plan.task.seed * 1_000_003 + index
+        centres, nu = _centres(inner, s, widths, group.width, anchor, group.fixed, seed)
+        algorithm = "joined" if group.junction else "emd" if value.solver == "exact" else "sinkhorn"
         facts: dict[str, Any] = {"algorithm": algorithm, "cost": 0.0}
         labels = []
         for k, part in enumerate(_parts(widths)):
-            cost = _distances(inner, part, centres, squared, precision(sums[index]))
-            stays = k == anchor or (group.fixed and not match_classes)
+            cost = _distances(inner, part, centres, value.squared, precision(sums[index]))
+            stays = k == anchor or (group.fixed and not value.match_classes)
             flow = torch.diag(nu) if stays else joined and joined(index, flows[k])
             if flow is None:
-                flow, converged = transport(cost, scores[k], nu, solver, regularisation)
+                flow, converged = transport(cost, scores[k], nu, value.solver, value.regularisation)
                 facts["converged"] = facts.get("converged", True) and converged
-            flows[k][group.name], maps[k][group.name] = flow, _normalised(flow, normalise)
+            flows[k][group.name], maps[k][group.name] = flow, _normalised(flow, value.normalise)
             labels.append(first_least(-flow, flow.max()))
             facts["cost"] += (flow * cost).sum().item()
         return torch.cat(labels), facts
@@ -303,9 +282,5 @@ def transport(cost: Tensor, mu: Tensor, nu: Tensor, solver: Solver, regularisati
 
 def _normalised(plan: Tensor, normalise: Normalise) -> tuple[Tensor, Tensor]:
     """T and U: the plan divided by its sums over the source's neurons (columns) or the target's (rows)."""
-    by = {
-        "target": plan / plan.sum(0).clamp_min(1e-300),  # columns sum to one
-        "source": plan / plan.sum(1, keepdim=True).clamp_min(1e-300),  # rows sum to one
-    }
-    make, read = NORMALISE[normalise]
-    return by[make], by[read]
+    target, source = plan / plan.sum(0).clamp_min(1e-300), plan / plan.sum(1, keepdim=True).clamp_min(1e-300)
+    return {"target": (target, source), "source": (source, source), "original": (target, target)}[normalise]

@@ -21,9 +21,10 @@ from ..networks.copies import watching
 from ..networks.levels import rows
 from ..networks.symmetry import Group, mapped, tensors
 from ..system.device import of
-from ..system.settings import setting
+from ..system.settings import same_as, setting
 from .aligned import AlignmentPlan, Averager, Pairs, averaging_maps, check_pair, check_widths, plan_alignment
 from .layers import BATCH, AffineLayer, affine_layers, form_of, refuse_shared_layers
+from .zipit import ZipIt
 
 
 @dataclass(frozen=True)
@@ -44,20 +45,14 @@ class PLeaS(Averager):
     takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, target=True)
     title: ClassVar[str] = "PLeaS"
 
-    repair: bool = setting(
-        False,
-        "correct the statistics of the fused network's layers (REPAIR); only without BatchNorm",
-        title="Correct statistics (REPAIR)",
-    )
+    repair: bool = same_as(ZipIt, "repair")
     ridge: float | str = setting(
         "auto",
         "auto, a multiple of the mean input energy such as 0.1x, or lambda on sums; 0: plain least squares",
         check=why_no_ridge,
         title="Ridge strength",
     )
-    reset_norms: bool = setting(
-        True, "estimate new running statistics for BatchNorm", title="Renew BatchNorm statistics"
-    )
+    reset_norms: bool = same_as(ZipIt, "reset_norms")
 
     def plan(self, task: Task) -> AlignmentPlan:
         """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""

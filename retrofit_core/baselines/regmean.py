@@ -116,19 +116,19 @@ def solution(
     weights: Sequence[Tensor],
     ratio: float,
     vanishing: float,
-    rows: Sequence[int] | None = None,
+    rows: Sequence[int],
 ) -> Tensor:
     """(p, c) the weights W that minimise sum_k tr (W - W_k)' a(G_k) (W - W_k).
 
     Args:
         grams: (p, p) sums of x x' of each parent.
         weights: (p, c) W_k.
-        rows: divisors of the sums; default: 1.
+        rows: divisors of the sums.
     """
     mean = torch.stack(list(weights)).mean(0)
     total, right = torch.zeros_like(grams[0]), torch.zeros_like(mean)
     diagonal = torch.zeros_like(grams[0][0])
-    for gram, W_k, count in zip(grams, weights, rows or [1] * len(grams), strict=True):
+    for gram, W_k, count in zip(grams, weights, rows, strict=True):
         away, energies = W_k - mean, gram.diagonal() / count
         total.add_(gram, alpha=ratio / count)
         diagonal += energies

@@ -17,7 +17,7 @@ from ..networks.symmetry import Group, Junction, groups_apart, tensors
 from ..system.extras import require
 from ..system.settings import COUNT, setting
 from .aligned import AlignmentPlan, Averager, Pairs, groups_of, lines_of, plan_alignment
-from .otfusion import Mode, Solver, align_by_transport, anchor_of, weight_gram, why_no_strength
+from .otfusion import Mode, OTFusion, Solver, align_by_transport, anchor_of, weight_gram, why_no_strength
 from .watch import correlation, group_sums
 
 #: The authors' best Sinkhorn strengths.
@@ -136,9 +136,8 @@ class TransformerOTFusion(Averager):
             junction = plan.groups[anchor][index].junction
             return junction and _joined(junction, flows)
 
-        reports, maps = align_by_transport(
-            plan, sums, gram, solver=self.solver, regularisation=regularisation, joined=joined
-        )
+        value = OTFusion(solver=self.solver, regularisation=regularisation)
+        reports, maps = align_by_transport(plan, sums, gram, value, joined)
         others = len(maps) - 1  # each counts as much as the others, together with the anchor
         counts = [0.5 / others if k != anchor else 0.5 if others else 1.0 for k in range(len(maps))]
         plan.combine(maps, counts)

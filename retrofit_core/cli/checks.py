@@ -65,7 +65,7 @@ def read_by(settings: Mapping[str, Any]) -> Iterator[str | Path]:
 
 
 def check_replaced(
-    option: str, files: Iterable[Path | None], *, overwrite: bool, read: Iterable[str | Path] = (), other: str = ""
+    files: Iterable[Path | None], *, overwrite: bool, read: Iterable[str | Path] = (), other: str = ""
 ) -> None:
     """Raise ValueError if a command would overwrite what it reads, or an existing file without being told to.
 
@@ -80,11 +80,11 @@ def check_replaced(
         for source in read:
             if _is_part_of(file, Path(source)):
                 raise ValueError(
-                    f"{option} {file}: this command reads {source}, and would overwrite it. Name another file."
+                    f"--out {file}: this command reads {source}, and would overwrite it. Name another file."
                 )
         if not overwrite and os.path.lexists(file):
             raise ValueError(
-                f"{option}: {file} exists. Replace it with --overwrite{f', {other}' if other else ''}, or name another."
+                f"--out: {file} exists. Replace it with --overwrite{f', {other}' if other else ''}, or name another."
             )
 
 

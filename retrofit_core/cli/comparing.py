@@ -10,12 +10,11 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from ..runs.config import RunConfig
-from ..system.settings import AT_LEAST_ONE, same_as, setting
+from ..system.settings import AT_LEAST_ONE, setting
 from .application import OfMethods, command
 from .checks import check_checkpoints, check_folder, check_replaced
 from .fields import Json, Logits, Overwrite, argument, config_of, options_of
-from .requests import ReproduceRequest
-from .terminal import advised, new_table, out, print_json, progress, say
+from .terminal import advised, new_table, out, print_json, progress, say, say_next
 
 if TYPE_CHECKING:
     from ..runs.leaderboard import Leaderboard
@@ -76,7 +75,7 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     for name in ("out", "records"):
         check_folder(getattr(asked, name), f"--{name}")
     files = [asked.out / name for name in ("leaderboard.json", "leaderboard.csv")] if asked.out else []
-    check_replaced("--out", files, overwrite=asked.overwrite)
+    check_replaced(files, overwrite=asked.overwrite)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..methods import METHODS, methods_with
     from ..runs.comparison import compare_runs, configurations, has_norms
@@ -146,9 +145,9 @@ class SweepRequest(Json, Logits, Overwrite):
     also: tuple[Path, ...] = setting(
         (), "The record of a finished run, to reuse instead of repeating that run. Repeatable."
     )
-    jobs: int = same_as(ReproduceRequest, "jobs")
-    backend: str = same_as(ReproduceRequest, "backend")
-    scheduler: str | None = same_as(ReproduceRequest, "scheduler")
+    jobs: int = setting(1, "Number of parallel processes.", AT_LEAST_ONE)
+    backend: str = setting("loky", "loky (processes on this machine) or dask (a cluster).")
+    scheduler: str | None = setting(None, "Address of a Dask scheduler, such as tcp://host:8786.")
     out: Path | None = setting(
         None,
         "Write sweep.json to this folder, updated after each value. To stop the work, create a file `cancel` there.",
@@ -163,7 +162,7 @@ def sweep_command(context: typer.Context, asked: SweepRequest) -> None:
     """
     for name in ("out", "records"):
         check_folder(getattr(asked, name), f"--{name}")
-    check_replaced("--out", [asked.out and asked.out / "sweep.json"], overwrite=asked.overwrite)
+    check_replaced([asked.out and asked.out / "sweep.json"], overwrite=asked.overwrite)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..experiments.runner import record_in_parallel
     from ..runs.sweep import Sweep, places, sweep
@@ -182,6 +181,10 @@ def sweep_command(context: typer.Context, asked: SweepRequest) -> None:
         print_json(curve)
     else:
         _print_curve(curve)
+        say_next("retrofit", "app", "--runs", asked.records)
+        say(
+            "It lists these runs. Open one: Sweep of one setting, on Compare, draws this curve from them without new runs."
+        )
     if all(row["reason"] is not None for row in curve["rows"]):
         raise typer.Exit(NOTHING_FUSED)
 

@@ -113,7 +113,7 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     folder = asked.record or asked.resume
     check_output(asked.out, folder)
     read = [*read_by(context.params), *filter(None, [asked.resume])]
-    check_replaced("--out", [asked.out], overwrite=asked.overwrite, read=read)
+    check_replaced([asked.out], overwrite=asked.overwrite, read=read)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..networks.checkpoints import save_model
     from ..runs import checkpoint_metadata, execute, read_config
@@ -121,7 +121,7 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     from ..runs.inputs import read_images
 
     config = read_config(asked.resume) if asked.resume is not None else config_of(context, options=context.obj)
-    check_replaced("--out", [asked.out], overwrite=asked.overwrite, read=read_by(vars(config)))
+    check_replaced([asked.out], overwrite=asked.overwrite, read=read_by(vars(config)))
     with advised(_going_on(folder, asked, config)), progress(asked.json) as monitor:
         result, metrics = execute(config, folder, monitor)
     if asked.out is not None:

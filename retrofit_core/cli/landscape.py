@@ -74,7 +74,7 @@ def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
         raise ValueError("--resume needs the folder of the landscape to continue. Name it with --out.")
     folder = None if asked.plan else asked.out
     files, other = [folder / name for name in (JSON, CSV)] if folder else [], "go on with it with --resume"
-    check_replaced("--out", files, overwrite=asked.overwrite or asked.resume, other=other)
+    check_replaced(files, overwrite=asked.overwrite or asked.resume, other=other)
     with progress(asked.json, folder) as monitor:
         if asked.record is not None:
             config, networks = _of_record(asked, asked.record, settings, folder, context.params["device"], monitor)

@@ -77,7 +77,7 @@ def _page(asked: Any, usual: Path, replaced: bool = False) -> Path:
     if file.is_dir():
         raise ValueError(f"--out {file} is a folder. Name a file, such as {file / usual.name}.")
     check_folder(file.absolute().parent, "--out")
-    check_replaced("--out", [file], overwrite=asked.overwrite or replaced)
+    check_replaced([file], overwrite=asked.overwrite or replaced)
     file.absolute().parent.mkdir(parents=True, exist_ok=True)
     return file
 

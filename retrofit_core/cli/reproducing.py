@@ -23,7 +23,7 @@ from ..system.device import pick
 from ..system.files import write
 from ..system.registry import find, known_name
 from .checks import check_folder, check_replaced
-from .requests import ReportRequest, ReproduceRequest, TablesRequest
+from .experiments import ReportRequest, ReproduceRequest, TablesRequest
 from .terminal import advised, err, new_table, out, say, units_progress
 
 SOME_FAILED = 1
@@ -146,7 +146,7 @@ def print_report(asked: ReportRequest) -> None:
     """Print or write the tables, or bundles of their results."""
     write_as = find(FORMATS, asked.format, "format")
     read = [*asked.results, *asked.model, *filter(None, [asked.splits])]
-    check_replaced("--out", [asked.out], overwrite=asked.overwrite, read=read)
+    check_replaced([asked.out], overwrite=asked.overwrite, read=read)
     check_folder(asked.bundle, "--bundle")
     chosen = _chosen(asked.tables or ["all"])
     wanted = _columns_of(chosen, asked.columns)

@@ -198,4 +198,4 @@ def _finetune_record(asked: FinetuneRequest, record: Path, config: "FinetuneConf
 def _check_replaced(asked: FinetuneRequest, file: Path, read: Sequence[str | Path] = ()) -> None:
     """Refuse to replace a file unless asked to; a finished one is kept with --resume."""
     kept = asked.overwrite or asked.resume
-    check_replaced("--out", [file], overwrite=kept, read=read, other="keep it with --resume")
+    check_replaced([file], overwrite=kept, read=read, other="keep it with --resume")

@@ -44,14 +44,13 @@ def flip(pixels: Tensor, generator: torch.Generator) -> Tensor:
     return torch.where(mirrored.to(pixels.device), pixels.flip(-1), pixels)
 
 
-def auto_augment(pixels: Tensor, policy: str, generator: torch.Generator, fill: int | None = FILL) -> Tensor:
+def auto_augment(pixels: Tensor, policy: str, generator: torch.Generator) -> Tensor:
     """torchvision's AutoAugment (Cubuk et al. 2019) with a separate sub-policy, probabilities and signs per image.
 
     Images that drew the same operation are transformed together, so large batches (thousands) cost far less per image.
 
     Args:
         policy: "cifar10", "imagenet" or "svhn".
-        fill: grey value outside a moved image; None: black.
     Raises:
         ValueError: unknown policy, or images with neither 1 nor 3 channels.
     """
@@ -63,7 +62,7 @@ def auto_augment(pixels: Tensor, policy: str, generator: torch.Generator, fill: 
     require("torchvision", "data")
     from torchvision.transforms import AutoAugmentPolicy, v2
 
-    table = v2.AutoAugment(AutoAugmentPolicy(name), fill=fill)
+    table = v2.AutoAugment(AutoAugmentPolicy(name), fill=FILL)
     n, device = len(pixels), generator.device
     chosen = torch.randint(len(table._policies), (n,), generator=generator, device=device).cpu()
     chance, sign = torch.rand(2, 2, n, generator=generator, device=device).cpu()  # (2 operations, n) each

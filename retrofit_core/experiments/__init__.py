@@ -1,6 +1,5 @@
 """Every table and figure of the paper: its units of work, the runner, and the paper's numbers next to ours."""
 
-from . import report_formats  # noqa: F401 - says how columns and tables are displayed
 from .reproduction import Display, ReproducedColumn, ReproducedTable, table
 
 __all__ = ["ReproducedColumn", "ReproducedTable", "Display", "table"]

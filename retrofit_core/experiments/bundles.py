@@ -95,18 +95,16 @@ def read_bundle(path: str | Path) -> Bundle:
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
+        schema, seal, entries = content.pop("schema"), content.pop("seal"), content["results"]
     except OSError as error:
         raise ValueError(f"the bundle {path} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not a bundle of results: it is not JSON. {REMEDY}") from error
-    if not isinstance(content, dict) or not {"schema", "seal", "results"} <= content.keys():
-        raise ValueError(f"{path} is not a bundle of results: it contains other data. {REMEDY}")
-    schema, seal = content.pop("schema"), content.pop("seal")
+    except (ValueError, RecursionError, AttributeError, TypeError, KeyError) as error:
+        raise ValueError(f"{path} is not a bundle of results: it contains other data. {REMEDY}") from error
     if schema != SCHEMA:
         raise ValueError(f"the bundle {path} has layout {schema}, and this version reads {SCHEMA}. {REMEDY}")
     if seal != seal_of(content):
         raise ValueError(f"the bundle {path} is damaged: its content does not match its seal. {REMEDY}")
-    results = [_unpacked(entry, content["shared"]) for entry in content["results"]]
+    results = [_unpacked(entry, content["shared"]) for entry in entries]
     given = [
         GivenParents(**{**entry, "columns": tuple(map(tuple, entry["columns"])), "names": tuple(entry["names"])})
         for entry in content["given"]

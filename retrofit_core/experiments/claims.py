@@ -276,7 +276,11 @@ def _best_parents(measured: ResultsByRow) -> dict[str, dict[Run, Result]]:
 
 def gap(left: str, right: str, measured: ResultsByRow) -> Gap | None:
     """The left row's accuracy minus the right one's; None if they have no common measured run."""
-    pairs = _same_runs(left, right, measured)
+    sides = [(row, measured.get(row, {})) for row in (left, right)]
+    # A deterministic row has one result, which is compared with every seed of the other.
+    runs = [run for row, by_run in sides if _is_random(row) for run in by_run] or list(sides[0][1])
+    found = {run: [by_run.get(run if _is_random(row) else (run[0], 0)) for row, by_run in sides] for run in runs}
+    pairs = {run: (one, other) for run, (one, other) in found.items() if one is not None and other is not None}
     return Gap(pairs) if pairs else None
 
 
@@ -288,14 +292,6 @@ def _by_parents(by_run: Mapping[Run, np.ndarray]) -> list[np.ndarray]:
     if len(of_parents) == 1:
         return list(by_run.values())
     return [np.mean(values, axis=0) for values in of_parents.values()]
-
-
-def _same_runs(left: str, right: str, measured: ResultsByRow) -> dict[Run, tuple[Result, Result]]:
-    """Results of both rows for each run; a deterministic row has one result, which is compared with every seed of the other."""
-    sides = [(row, measured.get(row, {})) for row in (left, right)]
-    runs = [run for row, by_run in sides if _is_random(row) for run in by_run] or list(sides[0][1])
-    found = {run: [by_run.get(run if _is_random(row) else (run[0], 0)) for row, by_run in sides] for run in runs}
-    return {run: (one, other) for run, (one, other) in found.items() if one is not None and other is not None}
 
 
 def _is_random(row: str) -> bool:

@@ -26,7 +26,7 @@ from .report_words import (
     summary_rows,
     table_title,
 )
-from .reproduction import Display, ReproducedColumn, ReproducedTable
+from .reproduction import ReproducedColumn, ReproducedTable
 from .results import rounded
 
 
@@ -39,7 +39,7 @@ def markdown(report: Report) -> str:
         _summary(report.summary.counts),
         _sentences(details(report)),
         _sentences(READING),
-        *map(_part, report.tables),
+        *map(part, report.tables),
         *([f"## {APART}", _summary(apart)] if apart else []),
         "## What differs from the paper",
         _sentences(departures(report)),
@@ -52,7 +52,7 @@ def _summary(counts: Sequence[Count]) -> str:
     return _grid(SUMMARY_HEADER, summary_rows(counts)) if counts else ""
 
 
-def _part(shown: ReproducedTable | ReproducedColumn, notebook: bool = False) -> str:
+def part(shown: ReproducedTable | ReproducedColumn, notebook: bool = False) -> str:
     """A table with its columns and the commands that measure what is missing; or a column.
 
     Args:
@@ -111,7 +111,6 @@ def _under(title: str, text: str, notebook: bool) -> str:
     return f"{title}\n\n{text}"
 
 
-Display.write = staticmethod(_part)
 FIELDS: tuple[str, ...] = (
     *("kind", "table", "column", "row", "metric"),
     *("paper", "paper_deviation", "paper_seeds", "ours", "ours_deviation", "ours_parents", "ours_seeds"),

@@ -75,20 +75,13 @@ PAIRS = ("1x, 1x", "0.5x, 0.5x", "2x, 2x", "4x, 4x", "1x, 0.5x", "1x, 2x", "1x, 
 NONIID_PAIR = Column("2-way", "cifar10", ("vgg11",), "dirichlet", 2)
 
 
-def _widths() -> tuple[Column, ...]:
-    pairs = {pair: tuple(WIDTHS[width] for width in pair.split(", ")) for pair in PAIRS}
-    archs = {pair: (names[0],) if len(set(names)) == 1 else names for pair, names in pairs.items()}
-    return tuple(dataclasses.replace(NONIID_PAIR, name=pair, arch=arch) for pair, arch in archs.items())
-
-
-def _set_sizes() -> tuple[Column, ...]:
-    sizes: dict[str, dict[str, Any]] = {
-        "all sizes": {"samples": 1000},
-        "5k samples": {"samples": 5000},
-        "1k samples": {"samples": 1000},
-        "1k samples, augmented": {"samples": 1000, "augment": 4},  # the paper does not say how many copies
-    }
-    return tuple(dataclasses.replace(NONIID_PAIR, name=name, settings=settings) for name, settings in sizes.items())
+#: Samples of each column of the table, and copies.
+SET_SIZES: dict[str, dict[str, Any]] = {
+    "all sizes": {"samples": 1000},
+    "5k samples": {"samples": 5000},
+    "1k samples": {"samples": 1000},
+    "1k samples, augmented": {"samples": 1000, "augment": 4},  # the paper does not say how many copies
+}
 
 
 def set_size_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
@@ -117,21 +110,6 @@ def against_zipit_cell(column: Column, name: str, scale: Scale, source: ParentSo
     if (row.method not in ("ZipIt", "KF-Gradient")) == sampled or (row.method == "ZipIt" and "25k" not in column.name):
         return None
     return usual_cell(column, name, scale, source, seed)
-
-
-def _compression() -> tuple[Column, ...]:
-    return tuple(
-        Column(
-            f"ResNet-{teacher} to ResNet-18",
-            "cifar100",
-            (f"resnet{teacher}",),
-            "full",
-            1,
-            {"samples": 5000, "fusion_from": "iid"},
-            target="resnet18",
-        )
-        for teacher in (34, 50)
-    )
 
 
 #: Times of a fusion: wall-clock time, as in the paper, and CPU time, which hardly depends on other processes.
@@ -240,13 +218,18 @@ TABLES: dict[str, Table] = {
         Table(
             "widths",
             "VGG11s of different widths, non-IID CIFAR-10",
-            _widths(),
+            tuple(
+                dataclasses.replace(
+                    NONIID_PAIR, name=pair, arch=tuple(dict.fromkeys(WIDTHS[width] for width in pair.split(", ")))
+                )
+                for pair in PAIRS
+            ),
             ("KF-Linear, uniform, by activity", "KF-Linear, conductance, by activity", "Random-Linear, uniform", "LP"),
         ),
         Table(
             "fusion-set-size",
             "Number of fusion samples and augmentation, non-IID CIFAR-10",
-            _set_sizes(),
+            tuple(dataclasses.replace(NONIID_PAIR, name=name, settings=sizes) for name, sizes in SET_SIZES.items()),
             ("KF-Linear, uniform", "KF-Linear, conductance"),
             set_size_cell,
         ),
@@ -277,7 +260,15 @@ TABLES: dict[str, Table] = {
             ("KF-Gradient, uniform, samples of B", "KF-Gradient, uniform, all data"),
             against_zipit_cell,
         ),
-        Table("resnet-compression", "ResNets compressed to a ResNet-18, CIFAR-100", _compression()),
+        Table(
+            "resnet-compression",
+            "ResNets compressed to a ResNet-18, CIFAR-100",
+            tuple(
+                dataclasses.replace(ways, name=f"ResNet-{teacher} to ResNet-18", target="resnet18")
+                for teacher in (34, 50)
+                for ways in _ways("cifar100", f"resnet{teacher}", "full", (1,), samples=5000, fusion_from="iid")
+            ),
+        ),
         Table(
             "runtime-vgg",
             "Seconds of a fusion, VGG11 on CIFAR-10",

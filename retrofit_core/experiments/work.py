@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from .. import runs
-from ..data import Images, load
+from ..data import load
 from ..data.sampling import balanced
 from ..data.splits import read_splits
 from ..inspection.landscape import networks_of
@@ -25,6 +25,7 @@ from ..networks.architectures import parse
 from ..networks.checkpoints import load_model, save_model
 from ..networks.composites import COMPOSITES
 from ..runs import comparison, leaderboard
+from ..runs.answers import from_bits
 from ..runs.finetunings import FinetuneConfig
 from ..runs.identities import architecture_of, data_digest, file_digest
 from ..runs.store import noted
@@ -33,7 +34,7 @@ from ..system import files
 from ..system.device import on_device
 from ..system.extras import Missing, library_version
 from ..system.monitor import Monitor
-from ..training.evaluation import measured, scores
+from ..training.evaluation import evaluate
 from ..training.files import finetuned, settings_of, state_of
 from ..training.parents import NOTE, read_training, train_parents
 from ..training.state import digest as digest_of_tensors
@@ -106,7 +107,13 @@ def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[
         picked = devices.pick(device)
         return {"metrics": clustering(unit.config(root), unit.level, unit.seeds, monitor, picked)}, {"seconds": 0.0}
     if isinstance(unit, LossLandscape):
-        return {"metrics": {"landscape": _surveyed(unit, root, monitor, device)}}, {"seconds": 0.0}
+        _provide_parents(unit.fusion, root, monitor, device)
+        parents = [load_model(file)[0] for file in unit.source.files(root)]
+        networks = networks_of(parents, _start(unit.fusion, root, monitor, device))
+        test = load(unit.source.data_set, "test")
+        plan = unit.landscape.plan(networks, ("parent 0", "parent 1", "fused"), test, device=device)
+        *_, survey = unit.landscape.run(plan, monitor)
+        return {"metrics": {"landscape": survey.to_json()}}, {"seconds": 0.0}
     network, times = _network(unit, root, monitor, device)
     return _measured(unit, network, root, monitor, device), times
 
@@ -291,43 +298,23 @@ def _start(unit: Unit, root: Path, monitor: Monitor, device: str) -> Any:
     return _network(unit, root, monitor, device)[0]
 
 
-def _surveyed(unit: LossLandscape, root: Path, monitor: Monitor, device: str) -> dict[str, Any]:
-    """The landscape on the plane through the first two parents and the fused network, in plain JSON types."""
-    _provide_parents(unit.fusion, root, monitor, device)
-    parents = [load_model(file)[0] for file in unit.source.files(root)]
-    networks = networks_of(parents, _start(unit.fusion, root, monitor, device))
-    test = load(unit.source.data_set, "test")
-    plan = unit.landscape.plan(networks, ("parent 0", "parent 1", "fused"), test, device=device)
-    *_, survey = unit.landscape.run(plan, monitor)
-    return survey.to_json()
-
-
 def _measured(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, device: str) -> dict[str, Any]:
-    """A network's metrics and correctly classified images, on the unit's test images."""
-    test = load(unit.source.data_set, "test")
+    """A network's metrics and correctly classified images, on the unit's test images; per_part if there are splits."""
+    test, splits = load(unit.source.data_set, "test"), unit.source.splits(root)
     rows = torch.arange(len(test))
     if unit.test_images is not None and unit.test_images < len(test):
         rows = balanced(test.labels, unit.test_images)
     network = on_device(network, device)
-    logits = scores(network, test, rows=rows, monitor=monitor)
-    labels = test.labels[rows]
-    correct = logits.argmax(1) == labels
-    metrics = measured(logits, labels, len(test.classes))
-    del metrics["knows"]  # "correct" says it
+    metrics = evaluate(network, test, rows=rows, monitor=monitor)
+    correct = torch.from_numpy(from_bits(metrics.pop("knows"), len(rows)))
     metrics["operations"] = leaderboard.operations(network, test.inputs(rows[:1]).to(devices.of(network)))
-    metrics["per_part"] = _per_part(unit.source, root, test, labels, correct)
+    hits = []
+    if splits is not None and Path(splits).exists():
+        train = load(unit.source.data_set, "train")
+        parts = read_splits(splits, unit.source.files(root), len(train))
+        hits = [correct[torch.isin(test.labels[rows], train.labels[part].unique())] for part in parts]
+    metrics["per_part"] = [100 * hit.double().mean().item() if len(hit) else None for hit in hits]
     return {"metrics": metrics, "correct": packed(correct.numpy())}
-
-
-def _per_part(source: ParentSource, root: Path, test: Images, labels: Tensor, correct: Tensor) -> list[float | None]:
-    """Accuracy (%) on the test images of each part's classes."""
-    splits = source.splits(root)
-    if splits is None or not Path(splits).exists():
-        return []
-    train = load(source.data_set, "train")
-    parts = read_splits(splits, source.files(root), len(train))
-    hits = [correct[torch.isin(labels, train.labels[part].unique())] for part in parts]
-    return [100 * hit.double().mean().item() if len(hit) else None for hit in hits]
 
 
 def machine(device: str = "auto") -> dict[str, Any]:

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.levels import BOUNDARIES, Level, read_boundaries
-from ..networks.levels.partition import say_what_is_left
 from ..networks.norm_statistics import reset_statistics
 from ..networks.outputs import check_class_scores
 from ..system.registry import made, name_of
@@ -203,7 +202,6 @@ class Retrofit(Algorithm):
             check_class_scores(shape, f"head={self.head!r}", "Use head='scores'.", ("head", "scores"))
         check_parents_data(task)
         levels.check_memory(len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
-        say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
         widths = tuple(levels.widths(index) for index in range(len(levels.fused)))
         # The estimate adds scores, groupings and fits.
         return FusionPlan(task, Cost(passes, groups=widths), levels=levels)

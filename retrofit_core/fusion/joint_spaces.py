@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from ..networks.levels import Heads, Level, Parts
+from ..networks.levels import Heads, Level, Parts, Written
 from ..networks.spaces import stream
 from ..system.device import in_units
 from .moments import dual_bytes, dual_is_cheaper
@@ -84,25 +84,23 @@ class Levels:
     def spaces(self) -> list[JointSpace]:
         """All spaces, in order of their first levels."""
         places: dict[int, dict[int, tuple[Tensor, Tensor]]] = {}
-        begun: dict[int, tuple[int, int]] = {}  # the first level, and which of its spaces it is
-        for index, level in enumerate(self.fused):
+        begun: dict[int, list[Written]] = {}  # of the parents and the fused network, at its first level
+        for index in range(len(self.fused)):
             starts = [sum(self.widths(index)[:k]) for k in range(len(self.parents))]
-            for which, written in enumerate(level.writes):
-                theirs = [levels[index].writes[which].places for levels in self.parents]
-                together = torch.cat([start + of_parent for start, of_parent in zip(starts, theirs, strict=True)])
-                places.setdefault(written.space.number, {})[index] = together, written.places
-                begun.setdefault(written.space.number, (index, which))
+            for alike in zip(*(levels[index].writes for levels in self.networks), strict=True):
+                *theirs, ours = alike
+                together = torch.cat([start + own.places for start, own in zip(starts, theirs, strict=True)])
+                places.setdefault(ours.space, {})[index] = together, ours.places
+                begun.setdefault(ours.space, list(alike))
         spaces = []
-        for number in sorted(places):
-            first, which = begun[number]
+        for number, of_levels in sorted(places.items()):
+            first, (*theirs, ours) = min(of_levels), begun[number]
             level = self.fused[first]
-            written = level.writes[which]
-            makers = [k for k in places[number] if k == first or self._makes(k)]
-            alike = self.stream(first) if level.plain else makers
-            blocks = None if written.blocks is None else type(written.blocks)
-            widths = tuple(len(levels[first].writes[which].places) for levels in self.parents)
-            width = len(written.places)
-            spaces.append(JointSpace(first, written.space.fixed, blocks, widths, width, places[number], tuple(alike)))
+            makers = [k for k in of_levels if k == first or self._makes(k)]
+            compared = self.stream(first) if level.plain else makers
+            blocks = None if level.blocks is None else type(level.blocks)
+            widths = tuple(len(own.places) for own in theirs)
+            spaces.append(JointSpace(first, ours.fixed, blocks, widths, len(ours.places), of_levels, tuple(compared)))
         return spaces
 
     def _makes(self, index: int) -> bool:
@@ -111,7 +109,7 @@ class Levels:
 
     def written(self, index: int) -> list[JointSpace]:
         """The spaces whose neurons a level makes."""
-        return [self.spaces[written.space.number] for written in self.fused[index].writes]
+        return [self.spaces[written.space] for written in self.fused[index].writes]
 
     def known(self, index: int, labels: Labels) -> Tensor:
         """(m,) groups of a level's neurons if earlier levels determine them, -1 if their space begins here."""
@@ -171,11 +169,11 @@ class Levels:
             by_space: dict[int, list[Tensor]] = {}
             for index, level in enumerate(levels):
                 for written in level.writes:
-                    if written.space.first == index or self._makes(index):
-                        by_space.setdefault(written.space.number, []).append(raw[index][written.places].mean(1))
+                    if written.space not in by_space or self._makes(index):
+                        by_space.setdefault(written.space, []).append(raw[index][written.places].mean(1))
             for level, of_level in zip(levels, of_parent, strict=True):
                 for written in level.writes:
-                    of_level[written.places] = torch.stack(by_space[written.space.number]).mean(0)[:, None]
+                    of_level[written.places] = torch.stack(by_space[written.space]).mean(0)[:, None]
         return joined
 
     # --- memory ---------------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Map the parents' weights to the fused network's inputs: W0 of the ridge towards the parents (docs/method.md)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,17 +11,8 @@ from ..networks.levels.kinds import AffineLayer
 from .joint_spaces import Levels
 from .walk import Step
 
-
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """The groups of the parents' neurons at a level."""
-
-    labels: Tensor
-    """(m,) group of each neuron"""
-    widths: Sequence[int]
-    """Neurons of each parent"""
-    width: int
-    """Number of groups"""
+#: For each parent (n_k,) the group of each of its neurons at a level; and the number of groups.
+Groups = tuple[Sequence[Tensor], int]
 
 
 def parents_weights(step: Step) -> Tensor:
@@ -40,7 +30,7 @@ def read_by(step: Step) -> tuple[Groups | None, ...] | None:
 
     def groups(maker: int) -> Groups:
         report = step.walk.reports[maker]
-        return Groups(report.labels.to(step.device), report.widths, report.width)
+        return report.labels.to(step.device).split(report.widths), report.width
 
     return reads(step.walk.levels, step.index, groups)
 
@@ -75,9 +65,8 @@ def check_mapped(levels: Levels) -> None:
     """
 
     def groups(maker: int) -> Groups:
-        widths, width = levels.widths(maker), levels.fused[maker].width
-        labels = torch.cat([torch.arange(of_parent) % width for of_parent in widths])
-        return Groups(labels.to(next(levels.model.parameters()).device), widths, width)
+        width, device = levels.fused[maker].width, next(levels.model.parameters()).device
+        return [torch.arange(of_parent, device=device) % width for of_parent in levels.widths(maker)], width
 
     for index, level in enumerate(levels.fused):
         if level.affine is not None:
@@ -129,14 +118,15 @@ def _mapped_layer(
     """(p, neurons of parent k) the parent's mapped weights in one layer, without bias."""
     weights = theirs.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
     mapped = weights
-    if previous is not None and parts is not None:
-        mapped = _mapped_part(layer, theirs, weights, previous.labels.split(list(previous.widths))[k], parts)
-    elif previous is not None:
-        groups = previous.labels.split(list(previous.widths))[k]
-        positions = len(weights) // len(groups)  # kernel or spatial positions; inputs are channel-major
-        mapped = weights.new_zeros(previous.width, positions, weights.shape[1])
-        mapped.index_add_(0, groups, weights.reshape(len(groups), positions, -1))
-        mapped = mapped.flatten(0, 1)
+    if previous is not None:
+        groups, width = previous[0][k], previous[1]
+        if parts is not None:
+            mapped = _mapped_part(layer, theirs, weights, groups, parts)
+        else:
+            positions = len(weights) // len(groups)  # kernel or spatial positions; inputs are channel-major
+            mapped = weights.new_zeros(width, positions, weights.shape[1])
+            mapped.index_add_(0, groups, weights.reshape(len(groups), positions, -1))
+            mapped = mapped.flatten(0, 1)
     p = layer.weight[0].numel()
     if mapped.shape[0] != p:
         raise ValueError(

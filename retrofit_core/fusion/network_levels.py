@@ -13,9 +13,7 @@ from ..networks.levels import (
     Level,
     Lookup,
     Parts,
-    Space,
     Trace,
-    Written,
     check_composition,
     classifier,
     code_of,
@@ -25,7 +23,9 @@ from ..networks.levels import (
     merged,
     trace,
 )
+from ..networks.levels.partition import say_what_is_left
 from ..networks.spaces import numbered, stream, with_spaces
+from ..networks.symmetry import tensors
 from ..system.device import on_device
 from ..system.refusals import Refusal
 from .grouping import Grouper, Grouping, SameIndex
@@ -61,7 +61,6 @@ def cut_into_levels(
     networks["the target"] = model
     *parents, fused = _cut(networks, example, boundaries, leaves)
     _check_shapes(parents, fused)
-    _check_folds(fused)
     *parents, fused = _blocks_joined([*parents, fused])
     return Levels(parents, fused, model)
 
@@ -103,6 +102,7 @@ def _cut(
             except ValueError:  # it computes something else, though its attributes do not show it
                 return _cut(networks, example, boundaries, leaves, once=False)
         found.append(own)
+    say_what_is_left(models[name], example, traces[codes[name]])  # of the fused network, the last one
     return found
 
 
@@ -161,9 +161,9 @@ def _blocks_joined(networks: list[list[Level]]) -> list[list[Level]]:
             first = index
             continue
         for levels in networks:
-            written = Written(Space(0, first, levels[index].head), torch.arange(levels[index].width)[:, None])
+            (written,) = levels[first].writes
             for number in range(first, index + 1):
-                levels[number] = replace(levels[number], writes=(written,))
+                levels[number] = replace(levels[number], writes=(replace(written, fixed=levels[index].head),))
     return [numbered(levels) for levels in networks]
 
 
@@ -178,11 +178,7 @@ def _numbered(levels: list[Level]) -> list[Level]:
     return [
         level
         if len(level.alive) > 1
-        else replace(
-            level,
-            alive=tuple(replace(z, maker=index) for z in level.alive),
-            output=replace(level.output, maker=index),
-        )
+        else replace(level, alive=tuple(replace(z, maker=index) for z in level.alive), maker=index)
         for index, level in enumerate(levels)
     ]
 
@@ -211,6 +207,11 @@ def _check_shapes(parents: list[list[Level]], fused: list[Level]) -> None:
                 f"level {level.name!r}: its neurons are of different kinds in a parent and in the fused network "
                 "(gated, in parts of a norm, or one of them has constants), so they do not correspond. Give all of "
                 "them one architecture."
+            )
+        if not all(fold.has_room for fold in level.folds):
+            raise ValueError(
+                f"level {level.name!r}: there is no place for the fused bias: neither the layer nor the BatchNorm "
+                "after it has one. Pass a target whose BatchNorm has affine=True or whose layer has bias=True."
             )
         positions = [other.positions for other in alike]
         if set(positions) != {level.positions} and level.crossed is None:
@@ -288,12 +289,12 @@ def _check_joints(index: int, fused: Sequence[Level], parents: Sequence[Sequence
 
 def _kinds(level: Level) -> Sequence[object]:
     """The spaces of a level's neurons, and its tensors with numbers for other neurons, regardless of widths."""
-    tensors = {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())} if level.carried else {}
+    held = tensors(level.module) if level.carried else {}
     carried = [
-        (entry.axis, [(maker, index.shape[1]) for maker, _, index in entry.makers] or tensors[entry.name].shape)
+        (entry.axis, [(maker, index.shape[1]) for maker, _, index in entry.makers] or held[entry.name].shape)
         for entry in (*level.carried, *(() if level.crossed is None else (level.crossed,)))
     ]
-    return [(entry.space.number, entry.places.shape[1], entry.space.fixed) for entry in level.writes] + carried
+    return [(entry.space, entry.places.shape[1], entry.fixed) for entry in level.writes] + carried
 
 
 def _joints(levels: Sequence[Level], index: int) -> tuple[object, ...]:
@@ -301,12 +302,3 @@ def _joints(levels: Sequence[Level], index: int) -> tuple[object, ...]:
     level, blocks, alike = levels[index], levels[index].blocks, stream(levels, index)
     joined = (blocks.first,) if isinstance(blocks, Parts) else blocks and (*blocks.levels, blocks.reader)
     return level.form.joints(), len(level.alive), alike[0] if len(alike) > 1 else None, joined, _kinds(level)
-
-
-def _check_folds(fused: list[Level]) -> None:
-    for level in fused:
-        if not all(fold.has_room for fold in level.folds):
-            raise ValueError(
-                f"level {level.name!r}: there is no place for the fused bias: neither the layer nor the BatchNorm "
-                "after it has one. Pass a target whose BatchNorm has affine=True or whose layer has bias=True."
-            )

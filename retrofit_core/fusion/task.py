@@ -55,6 +55,8 @@ class Takes:
     memory: bool = False
     levels: bool = False
     """Whether it fuses level by level, with errors, journal and analysis"""
+    tries: bool = False
+    """Whether it tries such fusions, and its result may be one of them"""
     keeps_parents: bool = False
     """Whether its result holds all parents instead of one network"""
     uses_data: bool = True
@@ -64,6 +66,11 @@ class Takes:
     def importance_data(self) -> bool:
         """Whether it uses the parents' own data in any way."""
         return self.importance or self.parents_data
+
+    @property
+    def analysis(self) -> bool:
+        """Whether its levels can be analysed."""
+        return self.levels or self.tries
 
 
 @dataclass(frozen=True)

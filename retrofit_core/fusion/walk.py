@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from ..networks.levels import Activated, Affine, Boundary, Carried, Form, Level, each, rows
 from ..networks.statedicts import tensors_in
+from ..networks.symmetry import tensors
 from ..system import device as devices
 from ..system.device import Stopwatch, check_sums, rows_per_batch, sum_dtype
 from ..system.runtime import Journal, Runtime
@@ -92,7 +93,7 @@ class Walk:
         Args:
             layers: whether the outputs of the parents' layers follow, if a function is applied to them.
         """
-        tail = self.fused[index].output.tail
+        tail = self.fused[index].tail
         keep = self._fits(index) and not layers and not tail
         for batch in self.monitor.each("step", self.kept, name="forward", level=self.fused[index].name):
             with self.stopwatch.phase("forward"), torch.no_grad():
@@ -264,10 +265,9 @@ class Step:
     def carry(self) -> None:
         """Set parameters and buffers before the level's layers with numbers for each neuron (scale and shift of a LayerNorm,
         class token, positions, masks) to the means of the parents', weighted like the targets of these neurons."""
-        networks = [
-            (level, {**dict(level.module.named_parameters()), **dict(level.module.named_buffers())})
-            for level in (self.level, *self.parents)
-        ]
+        if not self.level.carried:
+            return
+        networks = [(level, tensors(level.module)) for level in (self.level, *self.parents)]
         for number, fused in enumerate(self.level.carried):
             tensor, *others = (held[level.carried[number].name].movedim(fused.axis, -1) for level, held in networks)
             if all(other.shape == tensor.shape for other in others):  # entries without neurons
@@ -360,7 +360,7 @@ class Step:
         for (h, outputs), counted in zip(self.walk.batches(self.index), self.counted, strict=True):
             with self.walk.stopwatch.phase("forward"), torch.no_grad():
                 level = self.level
-                output = level.form.outputs(h) if level.output.tail else level.of(level.module(h))
+                output = level.form.outputs(h) if level.tail else level.of(level.module(h))
                 yield chosen(rows(output, level.axis), counted), chosen(self.side_by_side(outputs), counted)
 
     def side_by_side(

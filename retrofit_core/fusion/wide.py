@@ -78,5 +78,5 @@ def _part(level: Level, chosen: slice) -> Level:
     assert isinstance(layer, nn.Linear)
     bias = None if layer.bias is None else layer.bias.detach()[chosen]
     own = linear_of(layer.weight.detach()[chosen], bias)
-    output = replace(level.output, width=len(own.weight), tail=True)
-    return replace(level, form=replace(level.form, layers=(own,)), output=output, part=0)
+    form = replace(level.form, layers=(own,))
+    return replace(level, form=form, width=len(own.weight), tail=True, part=0)

@@ -156,12 +156,13 @@ def _attribute(first: nn.Module, other: nn.Module) -> str:
 
 
 def _outputs(model: nn.Module, inputs: Tensor) -> Tensor | None:
-    """(b, ...) outputs for a few samples, on the CPU, see `answers`."""
+    """(b, ...) outputs for a few samples, see `answers`."""
     with torch.random.fork_rng():
         torch.manual_seed(0)  # code that is random draws the same numbers
-        output = answers(model, inputs[:2])
-    return None if output is None else output.cpu()
+        return answers(model, inputs[:2])
 
 
 def _differ(one: Tensor, other: Tensor | None) -> bool:
-    return other is None or one.shape != other.shape or bool((one - other).norm() > DIFFERENCE * one.norm())
+    if other is None or one.shape != other.shape:
+        return True
+    return bool((one - other.to(one.device)).norm() > DIFFERENCE * one.norm())  # parents may lie on several devices

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .attention import attentions
-from .levels import Affine, Carried, Heads, Level, Parts, Read, Space, Written, compose, is_branched, rows
+from .levels import Affine, Carried, Level, Parts, Read, Written, compose, is_branched, rows
 from .levels.forms import Opaque
 from .levels.plain import rows_of
 from .levels.tracing import Trace
@@ -72,10 +72,10 @@ def with_spaces(
     except ValueError as error:
         raise ValueError(f"{network}: {error}") from error
     heads = {level: attention for attention in found for level in attention.levels}
-    spaces, writing = dict[int, Space](), list[Level]()
+    made, writing = {IN_PLACE}, list[Level]()  # groups that levels so far make
     for index, (level, places) in enumerate(zip(levels, makes, strict=True)):
         if index in heads:
-            writing.append(replace(level, writes=_whole(level, index, blocks=heads[index])))
+            writing.append(replace(level, writes=_whole(level, index), blocks=heads[index]))
             continue
         crossed = None if _followed(level, seen[index] or {}) else _crossed(traced, level, makes[:index], trace.model)
         if closed and crossed is not None:
@@ -88,7 +88,7 @@ def with_spaces(
             continue
         if not _followed(level, places):
             places = seen[index] or {}  # with those in place (heads, pixels): fixed in every network
-        if whole and not (_followed(level, places) and places.keys() <= {IN_PLACE, *spaces}):
+        if whole and not (_followed(level, places) and places.keys() <= made):
             each = "channel by channel" if level.form.channelwise else "part by part"
             why = f"it works {each}, on channels that no level before it makes, so their groups are not known"
             return _apart([*levels[:index], _not_affine(level, why), *levels[index + 1 :]])
@@ -97,7 +97,14 @@ def with_spaces(
                 f"{network}: the neurons of level {level.name!r} cannot change places (it mixes positions, or makes one number "
                 f"for each), so those of several networks cannot be grouped. {INSTEAD}"
             )
-        writing.append(replace(level, writes=_written(index, places, groups, spaces, parts.get(index))))
+        writes = tuple(
+            Written(_own(index), positions, fixed=True)  # never shared between levels
+            if number == IN_PLACE
+            else Written(number, positions, groups[number].fixed)
+            for number, positions in places.items()
+        )
+        writing.append(replace(level, writes=writes, blocks=parts.get(index)))
+        made |= places.keys()
     writing = [
         replace(
             level,
@@ -114,29 +121,14 @@ def _movable(places: Mapping[int, Tensor] | None) -> dict[int, Tensor]:
     return {number: positions for number, positions in (places or {}).items() if number != IN_PLACE}
 
 
-def _written(
-    index: int,
-    places: Mapping[int, Tensor],
-    groups: Sequence[Group],
-    spaces: dict[int, Space],
-    blocks: Parts | None = None,
-) -> tuple[Written, ...]:
-    """The spaces that a level writes.
-
-    Args:
-        places: group number -> (neurons, copies) positions of its neurons.
-        spaces: spaces of earlier levels by group number; the level's are added.
-    """
-    for number in places:
-        if number == IN_PLACE:  # never shared between levels
-            spaces[number] = Space(index, index, fixed=True)
-        spaces.setdefault(number, Space(index, index, groups[number].fixed))
-    return tuple(Written(spaces[number], positions, blocks) for number, positions in places.items())
+def _own(index: int) -> int:
+    """The number, before they are `numbered`, of a space of one level alone; others have those of their groups."""
+    return -1 - index
 
 
-def _whole(level: Level, index: int, *, fixed: bool = False, blocks: Heads | None = None) -> tuple[Written, ...]:
+def _whole(level: Level, index: int, *, fixed: bool = False) -> tuple[Written, ...]:
     """A space of exactly the neurons of one level."""
-    return (Written(Space(index, index, fixed), torch.arange(level.width)[:, None], blocks),)
+    return (Written(_own(index), torch.arange(level.width)[:, None], fixed),)
 
 
 def _apart(levels: Sequence[Level]) -> list[Level]:
@@ -148,11 +140,12 @@ def _apart(levels: Sequence[Level]) -> list[Level]:
 
 def numbered(levels: Sequence[Level]) -> list[Level]:
     """Number the spaces in the order in which levels make them."""
-    spaces: dict[Space, Space] = {}
-    for written in (written for level in levels for written in level.writes):
-        spaces.setdefault(written.space, replace(written.space, number=len(spaces)))
+    numbers: dict[int, int] = {}
     return [
-        replace(level, writes=tuple(replace(written, space=spaces[written.space]) for written in level.writes))
+        replace(
+            level,
+            writes=tuple(replace(w, space=numbers.setdefault(w.space, len(numbers))) for w in level.writes),
+        )
         for level in levels
     ]
 
@@ -162,7 +155,7 @@ def stream(levels: Sequence[Level], index: int) -> list[int]:
     if not levels[index].plain:
         return [index]
     space = levels[index].writes[0].space
-    return [number for number, level in enumerate(levels) if level.plain and level.writes[0].space is space]
+    return [number for number, level in enumerate(levels) if level.plain and level.writes[0].space == space]
 
 
 def _places(neurons: NeuronTrace, level: Level, model: nn.Module) -> dict[int, Tensor] | None:
@@ -171,10 +164,10 @@ def _places(neurons: NeuronTrace, level: Level, model: nn.Module) -> dict[int, T
     Args:
         neurons: of this network, or of another one that differs in weights alone.
     """
-    if level.output.node not in neurons.tensors and level.form.layers:  # a part of an attention: see its weight
+    if level.node not in neurons.tensors and level.form.layers:  # a part of an attention: see its weight
         return neurons.places_made(*rows_of(model, level.form.paths[0], level.form.layers[0].weight), level.width)
     # With several frames, the traced channel axis is 1, not 2.
-    places = neurons.places(level.output.node, min(level.axis, 1))
+    places = neurons.places(level.node, min(level.axis, 1))
     if places and any(_mixing(neurons, level, model)):
         return {number: positions for number, positions in places.items() if number == IN_PLACE}
     return places
@@ -195,16 +188,16 @@ def _crossed(
     Args:
         makes: `_movable` places of each earlier level.
     """
-    ids = neurons.tensors.get(level.output.node)
+    ids = neurons.tensors.get(level.node)
     if ids is None or not level.form.layers or ids.numel() != level.width * level.positions:
         return None
     if not all(_mixing(neurons, level, model)):
         return None
     for axis in set(range(1, ids.ndim)) - {level.axis % ids.ndim}:
-        places = neurons.places(level.output.node, axis) or {}
+        places = neurons.places(level.node, axis) or {}
         made = _makers(places, makes)
         if sum(index.numel() for index in places.values()) == ids.shape[axis] and made is not None:
-            return Carried(level.output.node, axis, made)
+            return Carried(level.node, axis, made)
     return None
 
 

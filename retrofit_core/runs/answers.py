@@ -16,7 +16,7 @@ def from_bits(text: str, images: int) -> NDArray[np.bool_]:
     return np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8), count=images).astype(bool)
 
 
-def difference(ours: NDArray[np.bool_], best: NDArray[np.bool_], seed: int = 0) -> tuple[float, tuple[float, float]]:
+def difference(ours: NDArray[np.bool_], best: NDArray[np.bool_]) -> tuple[float, tuple[float, float]]:
     """Difference in accuracy (percentage points) of two networks on the same images, and the paired 95 % interval.
 
     Args:
@@ -25,12 +25,12 @@ def difference(ours: NDArray[np.bool_], best: NDArray[np.bool_], seed: int = 0) 
     """
     left, right = np.atleast_2d(ours).astype(float), np.atleast_2d(best).astype(float)
     if len(left) == len(right) or 1 in (len(left), len(right)):
-        return mean_and_interval(left - right, seed)
+        return mean_and_interval(left - right)
     points = 100 * float(left.mean() - right.mean())
-    return points, _interval(left.mean(0) - right.mean(0), [left.mean(1), right.mean(1)], seed)
+    return points, _interval(left.mean(0) - right.mean(0), [left.mean(1), right.mean(1)])
 
 
-def mean_and_interval(ahead: NDArray[np.float64], seed: int = 0) -> tuple[float, tuple[float, float]]:
+def mean_and_interval(ahead: NDArray[np.float64]) -> tuple[float, tuple[float, float]]:
     """The mean difference in percentage points, and its 95 % interval over images and runs.
 
     Images are resampled, the same for all runs (bootstrap). With several runs, each sample adds Student's t times the
@@ -40,10 +40,10 @@ def mean_and_interval(ahead: NDArray[np.float64], seed: int = 0) -> tuple[float,
         ahead: (runs, n) difference in correctness on each image, -1 to 1; runs are fusion seeds, or sets of parents with the
             mean over their seeds.
     """
-    return 100 * float(ahead.mean()), _interval(ahead.mean(0), [ahead.mean(1)], seed)
+    return 100 * float(ahead.mean()), _interval(ahead.mean(0), [ahead.mean(1)])
 
 
-def _interval(of_images: NDArray[np.float64], of_runs: Sequence[NDArray[np.float64]], seed: int) -> tuple[float, float]:
+def _interval(of_images: NDArray[np.float64], of_runs: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
     """See `mean_and_interval`.
 
     Args:
@@ -54,14 +54,12 @@ def _interval(of_images: NDArray[np.float64], of_runs: Sequence[NDArray[np.float
     # Only an image's mean over runs matters, so draw the number of images with each mean; 0 comes last.
     means, counts = np.unique(of_images.round(9), return_counts=True)
     order = sorted(range(len(means)), key=lambda index: (means[index] == 0, -means[index]))
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     drawn = 100 * (generator.multinomial(n, counts[order] / n, RESAMPLES) @ means[order]) / n
     return _over_runs(drawn, [100 * runs for runs in of_runs], generator)
 
 
-def metric_difference(
-    ours: NDArray[np.float64], best: NDArray[np.float64], seed: int = 0
-) -> tuple[float, tuple[float, float]]:
+def metric_difference(ours: NDArray[np.float64], best: NDArray[np.float64]) -> tuple[float, tuple[float, float]]:
     """Difference in a metric of two networks on the same samples, and its paired 95 % interval, as in `difference`.
 
     Args:
@@ -70,7 +68,7 @@ def metric_difference(
     """
     ahead = ours - best
     means = ahead.mean(0)
-    return float(means[0]), _over_runs(means[1:], [ahead[:, 0]], np.random.default_rng(seed))
+    return float(means[0]), _over_runs(means[1:], [ahead[:, 0]], np.random.default_rng(0))
 
 
 def _over_runs(

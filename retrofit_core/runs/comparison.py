@@ -46,7 +46,7 @@ def configurations(base: RunConfig, methods: str, importance: str, *, norms: boo
     for method, score, options in chosen_methods(methods, importance, norms=norms):
         keywords = method.keywords({**options, "importance": score or RunConfig.importance})
         settings: dict[str, Any] = {name: DEFAULT[name] for name in STYLE if name not in keywords}
-        settings["analyse"] = base.analyse and method.takes.levels  # otherwise there are no levels
+        settings["analyse"] = base.analyse and method.takes.analysis  # otherwise there are no levels
         shared = {name: value for name, value in (base.options or {}).items() if name in keywords}
         settings |= {"method": method.name, "importance": score or RunConfig.importance}
         configs.append(dataclasses.replace(base, **settings, options={**shared, **options}))
@@ -107,7 +107,7 @@ def compare_runs(
         if len({str(getattr(config, name)) for config in configs}) > 1:
             raise ValueError(f"a comparison needs the same {name} in all runs.")
     test, rows, parents = _inputs(configs[0], images)
-    finished, measurements, facts = finished_records(also), Measurements(), _compared(configs)
+    finished, measurements = finished_records(also), Measurements()
 
     def entrant(config: RunConfig) -> Entrant:
         options = dict(config.options or {})
@@ -134,27 +134,16 @@ def compare_runs(
             outputs = None if outputs is None else outputs[rows]
             return Made(result.model, result.seconds, outputs, choice_of(result))
 
-        return Entrant(row, [fuse])
+        return row, [fuse]
 
     measure = Measure(test, rows, monitor=monitor)
     networks = {f"parent {index}": parent for index, parent in enumerate(parents)}
     entrants = [entrant(config) for config in quick_first(configs)]
     for ranking in rank(networks, entrants, measure, device=configs[0].device, monitor=monitor):
-        board = Leaderboard(ranking, measure.classes, test.name, len(rows), **facts)
+        board = Leaderboard(ranking, measure.classes, test.name, len(rows))
         if out is not None:
             board.save(out)
     return board
-
-
-def _compared(configs: Sequence[RunConfig]) -> dict[str, Any]:
-    """The common settings of all runs, to trace a leaderboard to its command."""
-    parents = [Path(model).name for model in configs[0].models]
-    splits = Path(configs[0].splits).name if configs[0].splits else None
-    names = {"fusion_samples": "samples", "importance_samples": "importance_samples", "seed": "seed"}
-    values = {ours: {getattr(config, name) for config in configs} for ours, name in names.items()}
-    return {"parents": parents, "splits": splits} | {
-        name: different.pop() if len(different) == 1 else None for name, different in values.items()
-    }
 
 
 def title(config: RunConfig) -> str:

@@ -90,21 +90,15 @@ def execute(
         if test is not None and config.evaluate:
             metrics = measure(inputs.models, result.model, test, watcher, config.device, measurements)
         if recorder:
-            analysis, why = _analysis_or_reason(config, inputs, result, test, watcher) if config.analyse else (None, "")
+            analysis, why = None, ""
+            try:  # its failure does not fail the finished fusion
+                analysis = _analyse(config, inputs, result, test, watcher) if config.analyse else None
+            except (Cancelled, KeyboardInterrupt):
+                why = "the analysis was cancelled."
+            except ValueError as error:
+                why = str(error)
             recorder.finish(result, metrics, checkpoint_metadata(config, inputs.train), analysis, why)
         return result, metrics
-
-
-def _analysis_or_reason(
-    config: RunConfig, inputs: Inputs, result: FusionResult, test: Images | None, monitor: Monitor
-) -> tuple[analysing.Analysis | None, str]:
-    """The analysis, or why there is none; its failure does not fail the finished fusion."""
-    try:
-        return _analyse(config, inputs, result, test, monitor), ""
-    except (Cancelled, KeyboardInterrupt):
-        return None, "the analysis was cancelled."
-    except ValueError as error:
-        return None, str(error)
 
 
 def test_images(config: RunConfig, *, required: bool) -> Images | None:

@@ -87,9 +87,8 @@ class FinetuneConfig(Value, FollowUp):
             ValueError: missing or invalid content.
         """
         try:
-            needed = {entry.name for entry in fields(cls)} - {*cls.beside}
-            return cls(**{name: content[name] for name in needed}, controls=content.get("controls", False))
-        except (KeyError, TypeError, ValueError) as error:
+            return cls(**{entry.name: content[entry.name] for entry in fields(cls) if entry.name in content})
+        except (TypeError, ValueError) as error:
             raise ValueError(f"these are not settings of a fine-tuning: {error}") from error
 
     def words(self) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..data import digest as digest_of_data
 from ..methods import METHODS
@@ -172,21 +172,3 @@ def data_digest(name: str, split: str) -> str | None:
     with suppress(ValueError):
         return digest_of_data(name, split)
     return None
-
-
-def to_json(run_identity: Identity) -> dict[str, Any]:
-    """An identity in plain JSON types, for config.json."""
-    return {
-        "config": run_identity.config.to_json(),
-        "inputs": dict(run_identity.inputs),
-        "method_version": run_identity.method_version,
-    }
-
-
-def from_json(content: Mapping[str, Any]) -> Identity:
-    """The inverse of `to_json`.
-
-    Raises:
-        ValueError: unknown or missing fields.
-    """
-    return Identity(RunConfig.from_json(content["config"]), dict(content["inputs"]), int(content["method_version"]))

@@ -68,7 +68,7 @@ def check_choices(config: RunConfig) -> None:
     if config.memory is not None:
         Runtime(memory=config.memory)
     method.algorithm(**keywords)
-    if config.analyse and not method.takes.levels:
+    if config.analyse and not method.takes.analysis:
         raise ValueError(
             f"an analysis needs the levels of an HF or KF method, and {method.name} does not work level by level. Omit "
             f"--analyse, or choose another method.{naming(method.name)}"

@@ -48,9 +48,8 @@ class LandscapeConfig(FollowUp):
             ValueError: missing or invalid content.
         """
         try:
-            first, second, third = content["through"]
             landscape = Landscape(**content["landscape"])
-            return cls((first, second, third), content["align"], landscape, content.get("tuned"))
+            return cls(tuple(content["through"]), content["align"], landscape, content.get("tuned"))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"these are not settings of a landscape: {error}") from error
 

@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,14 +78,6 @@ class Leaderboard:
     data: str
     samples: int
     """Number of test images"""
-    parents: list[str] = field(default_factory=list)
-    """File names of the checkpoints, or names of the parents"""
-    splits: str | None = None
-    """Name of the splits file"""
-    fusion_samples: int | None = None
-    """None if the runs differ; likewise importance_samples and seed"""
-    importance_samples: int | None = None
-    seed: int | None = None
     metric: str | None = None
     """Name of the function that ranks the rows, if not their accuracy"""
 
@@ -248,9 +240,8 @@ def compare(
         ]
         rows = [row for row, _ in pairs[0]]
         runs = [[run for _, run in same] for same in zip(*pairs, strict=True)]
-    entrants = [
-        Entrant(row, [partial(fused, row["name"], run) for run in several])
-        for row, several in zip(rows, runs, strict=True)
+    entrants: list[Entrant] = [
+        (row, [partial(fused, row["name"], run) for run in several]) for row, several in zip(rows, runs, strict=True)
     ]
     measure = Measure(test, packing=packing, metric=metric, monitor=monitor)
     if metric is None:
@@ -258,8 +249,7 @@ def compare(
 
     *_, rows = rank(dict(zip(titles, parents, strict=True)), entrants, measure, device=device, monitor=monitor)
     labels = [str(name) for name in classes or measure.classes]
-    facts = {"parents": titles, "fusion_samples": len(example), "seed": seed, "metric": measure.metric_name}
-    return Leaderboard(rows, labels, measure.title, len(measure.labels), **facts)
+    return Leaderboard(rows, labels, measure.title, len(measure.labels), measure.metric_name)
 
 
 def chosen_methods(
@@ -399,14 +389,9 @@ class Made(NamedTuple):
     """See `choice_of`"""
 
 
-@dataclass(frozen=True)
-class Entrant:
-    """A method in a comparison."""
-
-    row: dict[str, Any]
-    """The row without measurements, by the names in EMPTY; `runs` may extend it"""
-    runs: Sequence[Callable[[], Made]]
-    """One for each seed"""
+#: A method in a comparison: its row without measurements, by the names in EMPTY, and runs, one for each seed, which may extend
+#: the row.
+Entrant = tuple[dict[str, Any], Sequence[Callable[[], Made]]]
 
 
 def rank(
@@ -431,13 +416,13 @@ def rank(
         EMPTY | {"name": name} | measure(name, [Made(on_device(parent, device), None)])
         for name, parent in parents.items()
     ]
-    for index, entrant in enumerate(entrants):
+    for index, (row, runs) in enumerate(entrants):
         yield ranked(table, measure.answers, measure.metric_name is not None)
         monitor.check()
-        name = entrant.row["name"]
+        name = row["name"]
         monitor.emit("phase", name=f"{name} ({index + 1} of {len(entrants)}):", index=index, total=len(entrants))
         try:
-            made = (run() for run in entrant.runs)
+            made = (run() for run in runs)
             found = measure(name, (each._replace(network=on_device(each.network, device)) for each in made))
         except (Cancelled, KeyboardInterrupt):
             raise
@@ -445,7 +430,7 @@ def rank(
             found = {"reason": str(error)}
         except Exception as error:  # one method's bug must not waste hours of others
             found = {"reason": f"failed: {type(error).__name__}: {error}"}
-        table.append(EMPTY | entrant.row | found)
+        table.append(EMPTY | row | found)
     yield ranked(table, measure.answers, measure.metric_name is not None)
 
 

@@ -63,7 +63,8 @@ def _has_levels(folder: Path) -> bool:
 
 def write_identity(folder: Path, identity: Identity, **facts: object) -> None:
     """Write config.json with the identity and further `facts`."""
-    write(folder / "config.json", json.dumps({"schema": SCHEMA, **identities.to_json(identity), **facts}, indent=1))
+    content = {**vars(identity), "config": identity.config.to_json()}
+    write(folder / "config.json", json.dumps({"schema": SCHEMA, **content, **facts}, indent=1))
 
 
 def read_config(folder: str | Path) -> RunConfig:
@@ -83,7 +84,8 @@ def read_identity(folder: str | Path) -> Identity:
         raise ValueError(f"{folder} is not a run record: config.json is missing or broken.") from error
     check_schema(folder, content)
     try:
-        return identities.from_json(content)
+        config = RunConfig.from_json(content["config"])
+        return Identity(config, content["inputs"], content["method_version"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder} is not a run record: config.json is broken.") from error
 

@@ -28,29 +28,23 @@ RECIPES: dict[str, dict[str, Any]] = {
     "paper": BASE,
     # Ours, for an evening on two cores: two epochs of warm-up, then down to zero.
     "short": {
+        **BASE,
         "epochs": 30,
-        "batch": 128,
         "optimizer": "adamw",
         "learning_rate": 2e-3,
         "weight_decay": 1e-2,
-        "schedule": "cosine",
         "warmup": 2.0,
         "floor": 0.0,
-        "label_smoothing": 0.1,
-        "precision": "auto",
     },
     # Goyal et al. 2017, 90 epochs.
     "imagenet": {
+        **BASE,
         "epochs": 90,
         "batch": 256,
         "optimizer": "sgd",
         "learning_rate": 0.1,
         "weight_decay": 1e-4,
-        "schedule": "cosine",
-        "warmup": 5.0,
         "floor": 0.0,
-        "label_smoothing": 0.1,
-        "precision": "auto",
     },
     # The paper's fine-tuning (App. F.3). DEPARTURE: one rate for all data sets; the paper has 1e-5 for Tiny-ImageNet.
     "finetune": {**BASE, "learning_rate": 3e-4, "schedule": "restarts", "warmup": 0.0, "floor": 1e-6},

@@ -84,7 +84,7 @@ def test_other_hosts_and_origins_are_refused(address):
 def test_the_views_are_steps_of_back(open_page):
     page = open_page()
     settled(page)
-    page.get_by_role("button", name="New fusion", exact=True).last.click()
+    page.get_by_role("radio", name="New fusion").or_(page.get_by_role("button", name="New fusion")).click()
     page.wait_for_url("**view=new*")
     page.get_by_role("heading", name="New fusion").wait_for()
     at_rest(page)

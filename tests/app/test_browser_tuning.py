@@ -11,7 +11,7 @@ CURVE = "[aria-label^='Line of accuracy over epochs']"
 
 def test_a_network_is_fine_tuned_found_again_after_a_reload_and_shown(open_page):
     page = open_page(PAGE)
-    page.get_by_role("heading", name="What does fine-tuning add?").wait_for()
+    page.get_by_text("Fine-tune this network").wait_for()
     at_rest(page)
     page.get_by_text("Fine-tune this network").click()
     page.get_by_text("all 1,438 training images").wait_for()

@@ -23,6 +23,7 @@ from retrofit_app.models import accuracies
 from retrofit_app.models.checkpoints import form_words
 from retrofit_app.pages.fuse import configs, parameters, presets
 from retrofit_app.pages.fuse.plan import Plan
+from retrofit_app.runs import levels
 from retrofit_core import load_model, save_model
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
@@ -73,6 +74,10 @@ def tiles(page: AppTest) -> str:
     )
 
 
+def headers(page: AppTest) -> list[str]:
+    return [header.value for header in page.header]
+
+
 def errors(page: AppTest) -> str:
     return " ".join(element.value for element in [*page.error, *page.warning])
 
@@ -83,7 +88,7 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     networks = shipped.metrics["networks"]
     assert all(figures.percent(measured["accuracy"]) in tiles(page) for measured in networks.values())
     assert "Groups bring +55.2 points" in words(page) and "Level 1 (" in words(page)
-    labels = ["Page to send", "Network", "Levels", "Run record"]
+    labels = ["Page to send", "Network"]
     assert [download.label for download in page.get("download_button")] == labels
 
 
@@ -153,14 +158,14 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
         bundle.config(method),
         importance="uniform",
         samples=50,
-        analyse=False,
+        analyse=METHODS[method].takes.analysis,
         options={"KD": {"epochs": 2}, "Auto": {"distil": False}}.get(method),
     )
     monkeypatch.chdir(runs.BUNDLED)
     result, metrics = execute(config, runs_folder / "mine")
     page = page_at(run="mine")
     assert not page.error and not page.exception, errors(page)
-    assert ("Auto chose KF-Linear, " in words(page)) == (method == "Auto")
+    assert ("**Auto: KF-Linear, " in words(page)) == (method == "Auto")
     networks = metrics["networks"]
     best = max((networks["parent 0"], networks["parent 1"]), key=lambda network: network["accuracy"])
     gained = figures.difference(networks["fused"], best)
@@ -169,19 +174,21 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     warnings = [warning.value for warning in page.warning]
     assert len(warnings) <= (worse and method != "Average") and all("Samples from" in text for text in warnings)
     assert figures.percent(networks["fused"]["accuracy"]) in tiles(page)
-    assert "level by level, into" not in words(page)
     assert ("importance" in runs.details(runs.read_entry(runs_folder / "mine"))) == (method == "OTFusion")
-    downloads = [download.label for download in page.get("download_button")]
-    assert ("Levels" in downloads) == bool(result.levels) == (method in ("OTFusion", "ZipIt", "Auto"))
+    assert (
+        ("Where is something lost?" in headers(page))
+        == bool(result.levels)
+        == (method in ("OTFusion", "ZipIt", "Auto"))
+    )
     charts = len(page.get("plotly_chart"))
     assert charts == {"OTFusion": 1, "ZipIt": 1, "Auto": 1, "KD": 1}.get(method, 0)
-    if not result.levels:
-        assert "so there are no levels to look at" in words(page)
     to_page(page, "levels").run()
     assert not page.error and not page.exception
-    if result.levels:
-        why = "chose among fusions" if method == "Auto" else "fits no level"
-        assert f"{why}, so it has no analysis" in " ".join(info.value for info in page.info)
+    if method == "Auto":  # the levels of the fusion that it chose
+        overview = levels.overview(runs.read_entry(runs_folder / "mine"))
+        assert overview.measured and overview.course[-1]["knows"] == networks["fused"]["knows"]
+    elif result.levels:
+        assert "fits no level, so it has no analysis" in " ".join(info.value for info in page.info)
         assert "approximation error" not in words(page)
 
 
@@ -266,10 +273,12 @@ def preview(page: AppTest) -> str:
 
 def test_the_form_shows_which_level_becomes_which_before_the_start():
     page = open_form()
-    assert "All 4 levels fit together" in words(page)
+    assert "All 4 levels fit together" in page.expander[0].label
     assert "32 neurons in 16 groups" in preview(page) and "10 classes stay in their places" in preview(page)
     page = open_form(preset="widths")
-    assert "At 3 of 4 the networks differ in width" in words(page) and "24 neurons in 16 groups" in preview(page)
+    assert "At 3 of 4 the networks differ in width" in page.expander[0].label and "24 neurons in 16 groups" in preview(
+        page
+    )
     assert not preview(open_form(preset="widths", method="HF-Linear"))  # it is refused
     assert not preview(open_form(preset="sharded", method="KD"))  # it knows no levels
 
@@ -328,8 +337,8 @@ def test_the_end_of_a_run_is_told_wherever_its_user_looks(runs_folder, shipped, 
 def test_the_three_views_are_one_click_apart():
     page = page_at(preset="four")
     assert page.title[0].value.startswith("Two half-blind") and "start" not in keys(page) and not page.warning
-    button(page, "fuse-new").click().run()
-    assert page.query_params["view"] == "new" and page.title[0].value == "New fusion" and "fuse-new" not in keys(page)
+    page.segmented_control(key="fuse-view-view").set_value("new").run()
+    assert page.query_params["view"] == "new" and page.title[0].value == "New fusion"
     assert page.number_input(key="fuse-parents").value == 4  # what the address said all the time
     page.selectbox(key="run").set_value("hf-linear").run()  # another run is looked at, so its result is shown
     assert "view" not in page.query_params and page.query_params["preset"] == "four" and "start" not in keys(page)
@@ -413,18 +422,16 @@ def test_a_path_that_is_typed_on_the_page_is_opened(tmp_path):
     assert "fuse-grant" not in keys(page) and "This cannot be started" in errors(page)
 
 
-def test_networks_that_take_long_to_measure_are_measured_on_request(monkeypatch):
+def test_networks_that_take_long_to_measure_have_their_held_out_accuracy(monkeypatch):
     monkeypatch.setattr(accuracies, "QUICK", -1.0)
-    monkeypatch.setattr(accuracies, "_measured", lambda measured={}: measured)
+    accuracies._measured.clear()
     page = open_form(preset="own", files=str(runs.BUNDLED / bundle.PARENTS[1]))
+    accuracies._measured.clear()
     assert "of held-out images" in words(page) and "of the test images" not in page.caption[-1].value
-    button(page, "fuse-measure").click().run()
-    assert "of the test images" in words(page) and "fuse-measure" not in keys(page) and not page.error
 
 
 def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, monkeypatch):
-    monkeypatch.setattr(accuracies, "QUICK", -1.0)
-    monkeypatch.setattr(accuracies, "_measured", lambda measured={}: measured)
+    monkeypatch.setattr(accuracies, "_measured", lambda *_: "")
     shutil.copytree(shipped.folder, runs_folder / "mine")
     file = runs_folder / "net.safetensors"
     shutil.copy(runs.BUNDLED / bundle.PARENTS[0], file)

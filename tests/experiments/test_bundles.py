@@ -57,12 +57,12 @@ def test_of_two_results_of_a_unit_the_later_one_counts(bundle):
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda text: text[: len(text) // 2], "is not a bundle of results: it is not JSON"),
+        (lambda text: text[: len(text) // 2], "is not a bundle of results: it contains other data"),
         (lambda text: text.replace("60.0", "61.0", 1), "is damaged: its content does not match its seal"),
         (lambda text: json.dumps({"rows": 3}), "is not a bundle of results: it contains other data"),
         (lambda text: "[]", "is not a bundle of results: it contains other data"),
         (lambda text: text.replace('"schema":1', '"schema":7', 1), "has layout 7, and this version reads 1"),
-        (lambda text: "\udcff", "is not a bundle of results: it is not JSON"),
+        (lambda text: "\udcff", "is not a bundle of results: it contains other data"),
     ],
     ids=["half", "number", "other", "list", "layout", "bytes"],
 )

@@ -12,7 +12,7 @@ from retrofit_core.experiments.capabilities import COLUMNS, COMPARED, capabiliti
 from tests.marks import each_case
 from tests.networks import initialised, labels, mlp, normal
 from tests.properties import untouched
-from tests.test_contract import NETWORKS, options_for
+from tests.test_contract import NETWORKS, VITS, options_for, reason, takes
 from tests.test_depths import vit
 
 pytestmark = pytest.mark.slow
@@ -87,55 +87,32 @@ UNUSUAL = {
     "tied weights": (lambda seed: initialised(of_blocks(Tied), seed).float(), (6,)),
     "no linear layer": (lambda seed: initialised(Convolutional(), seed).float(), (3, 8, 8)),
 }
-FAMILY = {name: (NETWORKS[name].make, NETWORKS[name].shape) for name in ("mlp", "cnn", "vit", "torchvision vit")}
 DEEP, SHALLOW = (6, 8, 8, 7, CLASSES), (6, 8, 7, CLASSES)
-
-# --- what each column asks for: parents, the shape of a sample, and options -------------------------------------------
-
-
-def several(networks, count):
-    return {name: ([make(seed) for seed in range(count)], shape, {}) for name, (make, shape) in networks.items()}
-
-
-def only(*names):
-    return {name: FAMILY[name] for name in names}
-
-
-def other_widths(*names):
-    return {name: ([NETWORKS[name].make(0), NETWORKS[name].other(1)], NETWORKS[name].shape, {}) for name in names}
-
-
+#: Parents and the shape of a sample of the columns that only this file tries.
 CASES = {
-    "linear layers": lambda: several(only("mlp"), 2),
-    "transformers": lambda: several(only("vit", "torchvision vit"), 2),
-    ANY: lambda: several(UNUSUAL, 2),
-    "more than two models": lambda: several(only("mlp", "cnn"), 3),
-    "different widths": lambda: other_widths("mlp", "cnn"),
+    ANY: lambda: {name: ([make(seed) for seed in range(2)], shape) for name, (make, shape) in UNUSUAL.items()},
     "different depths": lambda: {
-        "mlp": ([mlp(SHALLOW).float(), mlp(DEEP, seed=1).float()], (6,), {}),
-        "vit": ([vit(2), vit(4, seed=1)], (3, 8, 8), {}),
-    },
-    "benefits from importance scores": lambda: {
-        "mlp": (
-            [NETWORKS["mlp"].make(seed) for seed in range(2)],
-            NETWORKS["mlp"].shape,
-            {"importance": "conductance", "importance_data": "fusion"},
-        )
+        "mlp": ([mlp(SHALLOW).float(), mlp(DEEP, seed=1).float()], (6,)),
+        "vit": ([vit(2), vit(4, seed=1)], (3, 8, 8)),
     },
 }
 #: Why a column is not ticked: what the refusals of its cases say.
 REASONS = {
     ANY: "is not affine in its weights|it is not known which neurons belong together|are one tensor"
     "|no head to train|tied weights cannot be fitted one level at a time",
-    "more than two models": "pairs exactly two parents|interpolates between exactly two parents",
-    "different widths": "pairs parents of equal widths|pairs exactly two parents of the fused width|needs equal widths|"
-    "weights cannot be averaged: .* has the shapes",
     "different depths": "have no counterpart in the fused network|weights cannot be averaged: .* has the shapes",
-    "benefits from importance scores": "has no setting 'importance'",
+}
+SCORES = "benefits from importance scores"
+#: What the contract of all methods says of the others: networks and a situation, in which a method works or refuses.
+CONTRACT = {
+    "linear layers": (("mlp",), "two parents"),
+    "transformers": (VITS, "two parents"),
+    "more than two models": (("mlp", "cnn"), "three parents"),
+    "different widths": (("mlp", "cnn"), "other widths"),
 }
 
 
-def outcome(name, parents, shape, options):
+def outcome(name, parents, shape, **options):
     """The fused network, or the sentence that refuses."""
     data = normal(SAMPLES, *shape).float(), labels(SAMPLES, CLASSES)
     with untouched(*parents):
@@ -149,14 +126,20 @@ def outcome(name, parents, shape, options):
 
 
 def test_every_column_is_tried():
-    assert CASES.keys() == COLUMNS.keys() == set(capabilities().columns)
+    assert {*CASES, *CONTRACT, SCORES} == COLUMNS.keys() == set(capabilities().columns)
     assert list(capabilities().index) == list(METHODS)
-    unticked = [title for title, column in capabilities().items() if not column.all()]
-    assert REASONS.keys() == set(unticked)
+
+
+@each_case("name", METHODS)
+def test_ticks_are_those_of_the_contract(name):
+    ticks = capabilities().loc[name]
+    for title, (networks, situation) in CONTRACT.items():
+        assert ticks[title] == all(reason(name, network, situation) is None for network in networks), title
+    assert ticks[SCORES] == takes(name, "importance")
 
 
 @pytest.mark.long
-@each_case("title", COLUMNS)
+@each_case("title", CASES)
 @each_case("name", METHODS)
 def test_ticks_work_and_the_rest_is_refused(name, title):
     cases = CASES[title]()
@@ -179,11 +162,12 @@ def test_ticks_work_and_the_rest_is_refused(name, title):
 
 @each_case("name", METHODS)
 def test_where_scores_are_taken_they_decide(name):
-    if not capabilities().loc[name, "benefits from importance scores"]:
+    if not capabilities().loc[name, SCORES]:
         return
-    parents, shape, options = CASES["benefits from importance scores"]()["mlp"]
-    x = normal(SAMPLES, *shape).float()
-    scored, plain = (outcome(name, parents, shape, given) for given in (options, {}))
+    family = NETWORKS["mlp"]
+    parents, x = [family.make(seed) for seed in range(2)], normal(SAMPLES, *family.shape).float()
+    chosen = {"importance": "conductance", "importance_data": "fusion"}
+    scored, plain = (outcome(name, parents, family.shape, **options) for options in (chosen, {}))
     with torch.no_grad():
         assert not torch.allclose(scored(x), plain(x), rtol=1e-3)
 

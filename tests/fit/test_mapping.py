@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.fusion.mapping import Groups, mapped_weights
+from retrofit_core.fusion.mapping import mapped_weights
 from retrofit_core.networks.levels import partition
 from tests import reference
 from tests.flat import fuse
@@ -23,9 +23,7 @@ def test_equals_the_loops(make, shape, positions, bias):
         width = levels[0][index - 1].width
         labels = torch.arange(2 * width).roll(1) % width
         before = {"widths": [width, width], "groups": as_groups(labels, width)}
-        weights = mapped_weights(
-            levels[0][index], [level[index] for level in levels], [Groups(labels, (width, width), width)]
-        )
+        weights = mapped_weights(levels[0][index], [level[index] for level in levels], [(labels.split(width), width)])
         expected = np.hstack([reference.own_weights(steps[k], positions[index], before, k) for k in range(2)])
         assert np.abs(weights.numpy() - expected).max() < 1e-12
     first = mapped_weights(levels[0][0], [level[0] for level in levels], [None])
@@ -39,7 +37,7 @@ def test_members_of_one_group_add_up_and_absent_ones_give_zero():
     model = mlp((6, 3, 2))
     levels = partition(model, normal(2, 6))
     labels = torch.tensor([1, 1, 2, 0, 0, 0])  # parent 0 has nobody in group 0, two neurons in group 1
-    W0 = mapped_weights(levels[1], [levels[1], levels[1]], [Groups(labels, (3, 3), 3)])
+    W0 = mapped_weights(levels[1], [levels[1], levels[1]], [(labels.split(3), 3)])
     weight = model[2].weight.detach()
     assert torch.equal(W0[0, :2], torch.zeros(2).double())
     assert torch.equal(W0[1, :2], weight[:, 0] + weight[:, 1])

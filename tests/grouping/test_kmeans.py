@@ -82,10 +82,8 @@ def test_centroids_that_move_little_by_little_equal_those_of_a_fresh_start(seed,
 def test_the_start_at_parent_0_counts_among_the_starts():
     phi, scores = points(10), positive(10)
     with_it = grouped(phi, scores, 5)
-    without = grouped(phi, scores, 5, first_parent=False)
     assert len(with_it.report["costs"]) == 11
-    assert len(without.report["costs"]) == 10
-    assert with_it.cost <= without.cost
+    assert with_it.cost <= min(with_it.report["costs"][:-1])
     assert len(grouped(phi, scores, 6).report["costs"]) == 10  # parent 0 has only five neurons
     alone = grouped(phi, scores, 5, restarts=0)
     started, costs, _ = lloyd(gram(phi), scores, torch.arange(5)[None], squared_distances(gram(phi)))

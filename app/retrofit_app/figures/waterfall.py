@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from .drawing import NOTHING, bars, drawn, edge, lettering, note, room, rows
+from .drawing import NOTHING, Trace, bars, drawn, edge, lettering, line, note, room, rows
 from .noise import Difference
 from .palette import TEXT, Palette
 from .picture import Picture
-from .words import share
+from .words import share, signed
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,19 @@ class Step:
         """ "+13.6 (10.0 to 17.3)"; empty without comparison."""
         return self.brings.words if self.brings else ""
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """In per cent, the 95 % interval of what it brings, put at the bar's end."""
+        if self.brings is None or self.brings.ends is None:
+            return self.accuracy, self.accuracy
+        low, high = (self.accuracy - self.brings.points + end for end in self.brings.ends)
+        return low, high
+
 
 def waterfall(every: Sequence[Step], finding: str, palette: Palette, shown: int | None = None) -> Picture:
     """A bar for each step, from where the one above ends; controls below, from zero, with a tick for their accuracy without fit.
+
+    A line at a bar's end is the interval of what the step brings.
 
     Args:
         every: the steps, the controls last.
@@ -42,7 +52,7 @@ def waterfall(every: Sequence[Step], finding: str, palette: Palette, shown: int 
     """
     steps = every[:shown]
     rows_at = [index + 0.5 * step.control for index, step in enumerate(every)]
-    full = [f"{escape(step.name)}{f'<br>{step.words}' if step.words else ''}" for step in every]
+    full = [f"{escape(step.name)}{f'<br>{signed(step.brings.points)}' if step.brings else ''}" for step in every]
     heads = [*full[: len(steps)], *(escape(step.name) for step in every[len(steps) :])]
     fused = next((step.accuracy for step in reversed(steps) if not step.control), 0.0)
     # Controls are set apart from the steps.
@@ -73,8 +83,9 @@ def waterfall(every: Sequence[Step], finding: str, palette: Palette, shown: int 
             },
             customdata=tips,
         ),
+        *(_intervals(steps, places, colour, width) for colour, width in ((palette.paper, 5), (palette.ink, 2))),
         lettering(  # right of the fused network's line, not on it
-            [max(step.accuracy, fused) if step.control else step.accuracy for step in steps],
+            [max(step.ends[1], fused) if step.control else step.ends[1] for step in steps],
             places,
             [f" <b>{share(step.accuracy)}</b>" for step in steps],
             textposition="middle right",
@@ -94,10 +105,16 @@ def waterfall(every: Sequence[Step], finding: str, palette: Palette, shown: int 
     ]
     controls = [place for place, step in zip(places, steps, strict=True) if step.control]
     if controls:
-        line = edge(palette.accent, 1, "dot")
         last = len(steps) - len(controls) - 1
         shapes.append(
-            {"type": "line", "x0": fused, "x1": fused, "y0": last + 0.3, "y1": controls[-1] + 0.4, "line": line}
+            {
+                "type": "line",
+                "x0": fused,
+                "x1": fused,
+                "y0": last + 0.3,
+                "y1": controls[-1] + 0.4,
+                "line": edge(palette.accent, 1, "dot"),
+            }
         )
     ticks = [(place, step.unfitted) for place, step in zip(places, steps, strict=True) if step.unfitted is not None]
     shapes += [
@@ -127,7 +144,7 @@ def waterfall(every: Sequence[Step], finding: str, palette: Palette, shown: int 
         margin=(room([part for head in full for part in head.split("<br>")]), 4, 26, 6),
         shapes=shapes,
         annotations=notes,
-        xaxis={"range": [0, 112], "tickvals": [0, 50, 100], "ticktext": ["0", "50", "100 %"], "side": "top"},
+        xaxis={"range": [0, 120], "tickvals": [0, 50, 100], "ticktext": ["0", "50", "100 %"], "side": "top"},
         yaxis=rows(
             palette,
             autorange=False,
@@ -137,3 +154,9 @@ def waterfall(every: Sequence[Step], finding: str, palette: Palette, shown: int 
             tickfont={"size": TEXT, "color": palette.ink},
         ),
     )
+
+
+def _intervals(steps: Sequence[Step], places: Sequence[float], colour: str, width: float) -> Trace:
+    """A line for each step's interval."""
+    x = [end for step in steps for end in (*step.ends, None)]
+    return line(x, [at for place in places for at in (place, place, None)], colour, width)

@@ -1,7 +1,7 @@
 """Accuracies of the form's networks: from a run that measured them, or measured here if that is quick."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -14,10 +14,8 @@ from . import checkpoints, sources
 
 #: Most test images to measure on: five of them are half a percentage point.
 IMAGES = 1000
-#: Networks that need at most so many seconds are measured unasked.
+#: Networks that need at most so many seconds are measured.
 QUICK = 1.0
-#: Most networks whose accuracy is kept.
-MOST_MEASURED = 1000
 
 
 def words(picks: Any, name: str, entries: Sequence[Entry]) -> str:
@@ -29,46 +27,30 @@ def words(picks: Any, name: str, entries: Sequence[Entry]) -> str:
     """
     if recorded := _from_runs(picks, name, entries):
         return recorded
-    key = _key(picks, name)
+    facts = (picks.data, picks.mean, picks.std, picks.size, sources.changed(picks.data))
     try:
-        if key not in _measured() and seconds(picks, name) <= QUICK:
-            measure(picks, name)
+        return _measured((*checkpoints.stamped(name), *facts), picks, name)
     except ValueError:  # it cannot take these images: the refusal says why
         return ""
-    return _measured().get(key, "")
 
 
-def seconds(picks: Any, name: str) -> float:
-    """The time to measure a network."""
-    from retrofit_core.runs.estimate import forward_seconds
-
-    return forward_seconds(json.dumps(checkpoints.described(name).spec)) * min(
-        len(sources.images(picks, "test")), IMAGES
-    )
-
-
-def measure(picks: Any, name: str) -> None:
-    """Measure a network and keep its accuracy in words for all sessions."""
+@st.cache_data(max_entries=1000, show_spinner=False)
+def _measured(key: tuple, _picks: Any, _name: str) -> str:
+    """A network's accuracy in words, kept for all sessions; "" if it is slow to measure."""
     import torch
 
     from retrofit_core.networks.checkpoints import load_model
+    from retrofit_core.runs.estimate import forward_seconds
     from retrofit_core.training.evaluation import evaluate
 
-    test = sources.images(picks, "test")
+    test = sources.images(_picks, "test")
     rows = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:IMAGES]
-    network, _ = load_model(sources.located(name), like=test)  # its classes in these images' order
+    if forward_seconds(json.dumps(checkpoints.described(_name).spec)) * len(rows) > QUICK:
+        return ""
+    network, _ = load_model(sources.located(_name), like=test)  # its classes in these images' order
     accuracy = evaluate(network, test, rows=rows)["accuracy"]
     whose = "the test images" if len(rows) == len(test) else f"{len(rows):,} test images"
-    measured = _measured()
-    while len(measured) >= MOST_MEASURED:
-        measured.pop(next(iter(measured)))
-    measured[_key(picks, name)] = f"{percent(accuracy)} of {whose}"
-
-
-def measure_all(picks: Any, names: Iterable[str]) -> None:
-    """`measure`, for a button."""
-    for name in names:
-        measure(picks, name)
+    return f"{percent(accuracy)} of {whose}"
 
 
 def _from_runs(picks: Any, name: str, entries: Sequence[Entry]) -> str:
@@ -98,12 +80,3 @@ def _digest_of_data(name: str) -> str:
     from retrofit_core.data import digest
 
     return digest(sources.located(name), "test")
-
-
-@st.cache_resource
-def _measured() -> dict[tuple, str]:
-    return {}
-
-
-def _key(picks: Any, name: str) -> tuple:
-    return *checkpoints.stamped(name), picks.data, picks.mean, picks.std, picks.size, sources.changed(picks.data)

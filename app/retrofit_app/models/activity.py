@@ -100,7 +100,7 @@ def levels(entry: runs.Entry) -> Any:
     from retrofit_core.inspection.analysis.analyse import retrofit_of
     from retrofit_core.networks.checkpoints import load_model
 
-    retrofit = retrofit_of({**methods.decided(entry), "importance": "uniform"})
+    retrofit = retrofit_of({**methods.fusion(entry), "importance": "uniform"})
     automatic = retrofit.boundaries == "auto"
     images = sources.test_images(entry)
     return cut_into_levels(

@@ -102,8 +102,11 @@ def finding(entry: Entry) -> str:
     """What the method did, and how the result compares with the best parent and the ensemble."""
     networks, n = entry.metrics["networks"], len(entry.config["models"])
     fused, best = networks["fused"], best_parent(networks, n)
-    if methods.keeps_one(entry):
-        return escaped(lettered(methods.decided(entry)["choice"]))
+    if kept := methods.keeps_one(entry):
+        tried: dict[str, float] = methods.decided(entry)["candidates"]
+        fusions = [score for name, score in tried.items() if not name.startswith("parent ")]
+        other = f"the best fusion {percent(max(fusions))}" if fusions else "no fusion was possible"
+        return f"On held-out samples, {kept} has {percent(max(tried.values()))}; {other}."
     others = {f"parent {best}": f"{letter(best)} alone" if n > 1 else "network A"}
     average = networks.get("average", fused)
     leads = [difference(average, networks[f"parent {index}"]) for index in range(n)]
@@ -113,8 +116,7 @@ def finding(entry: Entry) -> str:
             others["average"] = f"the plain average, which beats {listing(beaten)}"
         others["ensemble"] = "the ensemble"
     compared = [difference(fused, networks[other]).than(words) for other, words in others.items()]
-    choice = f" {escaped(lettered(words))}" if (words := methods.decided(entry).get("choice")) else ""
-    return f"{_made(entry)}: {'; '.join(compared)}.{choice}"
+    return f"{_made(entry)}: {'; '.join(compared)}."
 
 
 def best_parent(networks: dict[str, Any], parents: int) -> int:
@@ -123,20 +125,17 @@ def best_parent(networks: dict[str, Any], parents: int) -> int:
 
 
 def _made(entry: Entry) -> str:
-    """What the method did, from which samples, in what time."""
-    config, method, n = entry.config, escaped(entry.config["method"]), len(entry.config["models"])
+    """The method, from which samples, in what time."""
+    config, method = entry.config, escaped(entry.config["method"])
     if methods.keeps_parents(entry):
         return f"**{method}** runs all networks side by side and fuses nothing"
-    seconds = f" in {seconds_words(entry.status['seconds'])}\N{NO-BREAK SPACE}s" if "seconds" in entry.status else ""
-    source = f" from {escaped(config['samples'])}" + (
-        " of network A's training images" if of_first(entry) else " training images"
-    )
-    weighed = f" with {escaped(config.get('importance'))} importance" if methods.weighs(entry) else ""
-    if methods.goes_level_by_level(entry):
-        after = ", then trained as a whole," if methods.is_trained_after(entry) else ""
-        return f"**{method}**{weighed} {'fused them' if n > 1 else 'remade it'} level by level{source}{after}{seconds}"
-    samples = source if methods.uses_samples(entry) else ""
-    return f"**{method}**{weighed} made one network of {'them' if n > 1 else 'it'}{samples}{seconds}"
+    chosen = escaped(methods.chosen_words(entry))
+    samples = escaped((methods.fusion(entry) if chosen else config)["samples"])  # Auto's are of all networks
+    seconds = f", in {seconds_words(entry.status['seconds'])}\N{NO-BREAK SPACE}s" if "seconds" in entry.status else ""
+    whose = " of network A's training images" if of_first(entry) else " training images"
+    source = f", from {samples}{whose}" if methods.uses_samples(entry) else ""
+    after = ", then trained as a whole" if methods.is_trained_after(entry) and not chosen else ""
+    return f"**{method}{chosen}**{source}{after}{seconds}"
 
 
 def reading(entry: Entry, guesses: bool) -> str:
@@ -147,6 +146,8 @@ def reading(entry: Entry, guesses: bool) -> str:
         f"Columns: share of each class that is recognised; bold: a class that the network was trained on{hollow}. ±: 95 % "
         f"interval on {samples:,} test images; in brackets: 95 % interval of a difference, paired image by image."
     ]
+    if choice := methods.decided(entry).get("choice"):
+        words.append(escaped(lettered(choice)))
     if entry.shipped:
         facts = bundle_facts()
         results = [table["fused"] for table in facts["tried"].values()]
@@ -178,7 +179,7 @@ KNOWN_WELL = 0.8  # the network is weak on classes below this share of its accur
 
 def of_first(entry: Entry) -> bool:
     """Whether the samples are network A's own training images."""
-    return bool(entry.config.get("splits")) and entry.config.get("fusion_from") != "iid"
+    return bool(entry.config.get("splits")) and entry.config.get("fusion_from") != "iid" and not methods.chosen(entry)
 
 
 def shortfall(entry: Entry, counts: Sequence[Sequence[int]] | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from retrofit_app.figures import Difference, difference
+from retrofit_app.figures import difference
 from retrofit_app.figures.waterfall import Step
 from retrofit_app.figures.words import first_up, signed
 from retrofit_core.runs import worker
@@ -39,9 +39,9 @@ NAMES = {
 }
 GROUPS, RANDOM = "+ groups, no fit", first_up(NAMES["random"])
 READING = (
-    "In brackets: 95 % intervals, paired image by image. A step is compared with the row above, a control (hatched) with the "
-    "fused network. A control has the same fit; its groups ignore what the neurons do, or every neuron counts alike (uniform "
-    "importance)."
+    "Lines at the bars' ends: 95 % intervals, paired image by image. A step is compared with the row above, a control (hatched) "
+    "with the fused network. A control has the same fit; its groups ignore what the neurons do, or every neuron counts alike "
+    "(uniform importance)."
 )
 
 
@@ -134,20 +134,18 @@ def steps_of(known: list[Ingredient], method: str) -> list[Step]:
 
 def finding(steps: list[Step]) -> str:
     """What groups and fit contribute, and what random groups change."""
-    fit = "the fit brings" if any(step.name == GROUPS for step in steps) else "groups and fit together bring"
-    gains = [
-        f"{'groups bring' if step.name == GROUPS else fit} {_points(step.brings)}"
-        for step in steps
-        if step.brings and not step.control
-    ]
-    drawn = [
-        f"; random groups instead: {_points(step.brings)}" for step in steps if step.name == RANDOM and step.brings
-    ]
-    return f"{first_up(', then '.join(gains))}{''.join(drawn)}." if gains else ""
+    gains = [step for step in steps if step.brings and not step.control]
+    if not gains:
+        return ""
+    first = "Groups bring" if gains[0].name == GROUPS else "Groups and fit together bring"
+    said = f"{first} {_gain(gains[0], ' points')}{''.join(f', then the fit {_gain(step)}' for step in gains[1:])}"
+    drawn = [f"; random groups instead: {_gain(step)}" for step in steps if step.name == RANDOM]
+    return f"{said}{''.join(drawn)}."
 
 
-def _points(brings: Difference) -> str:
-    return f"{signed(brings.points)} points{'' if brings.clear else ' (may be chance)'}"
+def _gain(step: Step, unit: str = "") -> str:
+    brings = step.brings
+    return "" if brings is None else f"{signed(brings.points)}{unit}{'' if brings.clear else ' (may be chance)'}"
 
 
 def table(steps: list[Step]) -> pd.DataFrame:

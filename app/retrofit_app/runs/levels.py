@@ -118,6 +118,7 @@ def strip_words(entry: Entry, overview: Overview) -> str:
         else f"{methods.why_no_analysis(entry)}, so approximation errors and accuracies after each level are not shown."
     )
     line = "; the line is the accuracy if the fusion stopped after that level" * overview.measured
+    line += " (it begins with the ensemble of centred networks)" * bool(line and methods.fusion(entry).get("centre"))
     before = (
         " Errors are those before the training that follows, accuracies those after it."
         * methods.is_trained_after(entry)

@@ -55,24 +55,23 @@ def weighs(entry: Entry) -> bool:
 
 def goes_level_by_level(entry: Entry) -> bool:
     """Whether a run fits level by level to targets and so has both errors and an analysis."""
-    made = decided(entry)
+    made = fusion(entry)
     return {"grouping", "fit"} <= made.keys() if made else takes(entry.config.get("method", "")).levels
 
 
 def why_no_analysis(entry: Entry) -> str:
     """Why a run that does not go level by level has no analysis, as the beginning of a sentence."""
-    method = entry.config["method"]
-    return "Auto chose among fusions" if method == "Auto" else f"{method} aligns neurons and fits no level"
+    return f"{entry.config['method']} aligns neurons and fits no level"
 
 
 def is_fitted(entry: Entry) -> bool:
     """Whether a run fits each level instead of averaging its weights."""
-    return decided(entry).get("refit", True)
+    return fusion(entry).get("refit", True)
 
 
 def is_trained_after(entry: Entry) -> bool:
     """Whether the fused network was trained as a whole after the last fit."""
-    return "distil_epochs" in decided(entry)
+    return {"fit", "curve"} <= fusion(entry).keys()
 
 
 def keeps_parents(entry: Entry) -> bool:
@@ -99,6 +98,12 @@ def chosen_words(entry: Entry) -> str:
 def keeps_one(entry: Entry) -> str:
     """The network that Auto kept, "network D", because no fusion beat it; empty if it or another method fused."""
     return lettered(name) if (name := chosen(entry)).startswith("parent ") else ""
+
+
+def fusion(entry: Entry) -> Mapping[str, Any]:
+    """The settings of the fusion in a finished run's result: those that Auto chose, or `decided`."""
+    made = decided(entry)
+    return made.get("chosen") or made
 
 
 def decided(entry: Entry) -> Mapping[str, Any]:

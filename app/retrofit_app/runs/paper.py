@@ -47,8 +47,7 @@ def stamp() -> Stamp:
 def _files(path: Path) -> Iterable[Path]:
     if not path.is_dir():
         return [path]
-    units = path / UNIT.folder
-    return [*path.glob("*.json"), *units.glob(f"*/{UNIT.last}"), *units.glob("results/*.json")]
+    return [*path.glob("*.json"), *path.glob(f"{UNIT.folder}/*/{UNIT.last}")]
 
 
 def _stat(path: Path) -> os.stat_result | None:

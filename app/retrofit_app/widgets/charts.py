@@ -9,7 +9,7 @@ import streamlit as st
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import DARK, LIGHT, Palette, Picture, escaped, letter
-from retrofit_app.figures.sheets import split_strip, split_words
+from retrofit_app.figures.sheets import split_strip
 
 from .downloads import CAMERA, Origin, source
 from .menu import menu
@@ -26,15 +26,14 @@ def why(sentences: Sequence[str] | str, icon: str = ":material/info:") -> None:
     st.info(escaped(text), icon=icon)
 
 
-def split(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
-    """Draw the split's strip; return its finding, for the caption.
+def split(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> None:
+    """Draw the split's strip.
 
     Args:
         counts: images of each class, one row per network.
     """
     names = [f"network {letter(index)}" for index in range(len(counts))]
     st.html(split_strip(counts, classes, names, palette()))
-    return split_words(counts, classes, names)
 
 
 def chart(

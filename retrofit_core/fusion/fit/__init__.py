@@ -8,11 +8,3 @@ from .gradient import Gradient
 from .ridge import Ridge, missing_targets
 
 FITS: dict[str, type[Fit]] = {"ridge": Ridge, "gradient": Gradient}
-
-__all__ = [
-    "FITS",
-    "Fit",
-    "Gradient",
-    "Ridge",
-    "missing_targets",
-]

@@ -54,7 +54,7 @@ class Gradient(Descent, Fit):
 
     def check(self, levels: Levels, example: Tensor) -> None:
         """Check that levels end where a single tensor is alive and share no weights."""
-        if is_branched(levels.fused) or levels.fused[-1].output.tail:
+        if is_branched(levels.fused) or levels.fused[-1].tail:
             raise ValueError(
                 "a gradient fit needs levels that end where one tensor is alive. Use boundaries='blocks', or "
                 "fit='ridge' (HF-Linear, KF-Linear)."

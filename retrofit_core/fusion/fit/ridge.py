@@ -213,12 +213,10 @@ def _read(levels: Sequence[Level], index: int) -> Tensor | None:
     return read.index if alone and read is not None and read.maker == index else None
 
 
-def _rows_read(levels: Sequence[Level], index: int, boundary: Tensor) -> Tensor:
-    """(N, width) what the next level of a chain reads of each of a level's neurons, see `_read`."""
-    form, places = levels[index + 1].form, _read(levels, index)
-    assert places is not None
-    x = form.read(boundary)[0][0].movedim(-1 if isinstance(form.layers[0], nn.Linear) else 1, -1)
-    return x[..., places.to(x.device)].mT.flatten(0, -2)
+def _rows_read(reader: Level, places: Tensor, boundary: Tensor) -> Tensor:
+    """(N, width) what a level reads of each of the neurons before it, at their `_read` places."""
+    x = reader.form.read(boundary)[0][0].movedim(-1 if isinstance(reader.affine, nn.Linear) else 1, -1)
+    return x[..., places].mT.flatten(0, -2)
 
 
 @torch.no_grad()
@@ -230,10 +228,11 @@ def _check_reading(levels: Levels, example: Tensor) -> None:
         seen: list[Tensor] = []
         for k, parent in enumerate(levels.parents):
             boundaries[k] = compose([parent[index]], boundaries[k])
-            if _read(parent, index) is not None:
+            if (places := _read(parent, index)) is not None:
                 one = boundaries[k].select(level.axis, 0)
                 alike = torch.randn(one.shape, generator=torch.Generator().manual_seed(0)).to(one).unsqueeze(level.axis)
-                seen.append(_rows_read(parent, index, alike.expand_as(boundaries[k]).contiguous()))
+                whole = alike.expand_as(boundaries[k]).contiguous()
+                seen.append(_rows_read(parent[index + 1], places.to(whole.device), whole))
         if len(seen) < len(levels.parents) or any(
             len(rows) != len(seen[0]) or not torch.allclose(rows, seen[0][:, :1].expand_as(rows), 1e-4, 1e-5)
             for rows in seen
@@ -248,11 +247,15 @@ def _check_reading(levels: Levels, example: Tensor) -> None:
 def _activity(step: Step) -> Tensor:
     """(m, m) centred inner products of what the next level of a chain reads of each of the parents' neurons, after activation
     functions and pooling."""
-    sums = MomentSums(sum(step.widths), device=step.device)
+    sums, readers = MomentSums(sum(step.widths), device=step.device), list[tuple[Level, Tensor]]()
+    for levels in step.walk.parents:
+        places = _read(levels, step.index)
+        assert places is not None  # see `_check_reading`
+        readers.append((levels[step.index + 1], places.to(step.device)))
     for _, outputs in step.walk.batches(step.index):
         with step.walk.stopwatch.phase("moments"):
-            boundaries = zip(step.walk.parents, outputs, strict=True)
-            sums.add(torch.cat([_rows_read(levels, step.index, z) for levels, z in boundaries], 1))
+            read = (_rows_read(*reader, z) for reader, z in zip(readers, outputs, strict=True))
+            sums.add(torch.cat(list(read), 1))
     total = sums.finish()
     return total.zz - torch.outer(total.sz, total.sz) / total.rows
 

@@ -31,18 +31,16 @@ class KMeans(Grouper):
 
     restarts: int = setting(
         10,
-        "restarts of k-means (greedy k-means++); the one with the lowest cost wins",
+        "restarts of k-means (greedy k-means++), beside a start from parent 0's neurons if it has enough of them; the one "
+        "with the lowest cost wins",
         COUNT,
         title="Starts of k-means",
-    )
-    first_parent: bool = setting(
-        True, "also start once from parent 0's neurons, if it has enough of them", title="Also start from network A"
     )
 
     def check(self, widths: Widths, width: int) -> None:
         """Check that there are enough neurons, and a start."""
         check_enough(widths, width)
-        if not self.restarts and not (self.first_parent and widths[0] >= width):
+        if not self.restarts and widths[0] < width:
             raise ValueError("kmeans needs restarts >= 1 where parent 0 has fewer neurons than the fused level.")
 
     def __call__(
@@ -56,7 +54,7 @@ class KMeans(Grouper):
         self.check(widths, width)
         distances = squared_distances(gram)
         starts = [seed_centres(distances, scores, width, self.restarts, generator)] if self.restarts else []
-        if self.first_parent and widths[0] >= width:
+        if widths[0] >= width:
             starts.append(torch.arange(width, device=gram.device)[None])
         labels, costs, iterations = lloyd(gram, scores, torch.cat(starts), distances)
         best = costs.index(min(costs))

@@ -5,24 +5,5 @@ parents; xx = x'x, xz = x'z, zz = z'z, sz = sum of z. They are sums, not means, 
 """
 
 from .errors import approximation_error, cross_error, grouping_error, squared_misses, unavoidable_error
-from .solve import AUTO_STRENGTH, Solution, product_dtype, ridge_strength, solve
+from .solve import Solution, product_dtype, ridge_strength, solve
 from .sums import Moments, MomentSums, Rows, cholesky, dual_bytes, dual_is_cheaper
-
-__all__ = [
-    "AUTO_STRENGTH",
-    "MomentSums",
-    "Moments",
-    "Rows",
-    "Solution",
-    "approximation_error",
-    "cholesky",
-    "cross_error",
-    "dual_bytes",
-    "dual_is_cheaper",
-    "grouping_error",
-    "product_dtype",
-    "ridge_strength",
-    "solve",
-    "squared_misses",
-    "unavoidable_error",
-]

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...baselines.auto import Auto
 from ...data import Images
 from ...data.sampling import balanced
 from ...fusion.algorithm import FusionPlan, Retrofit
@@ -15,7 +16,7 @@ from ...fusion.centring import recentred
 from ...fusion.eligibility import output_shape
 from ...fusion.fit import missing_targets
 from ...fusion.grouping import Grouper, Grouping, SameIndex
-from ...fusion.importance import IMPORTANCE, as_importance
+from ...fusion.importance import IMPORTANCE, Uniform, as_importance
 from ...fusion.importance.scoring import check_parents_data, parents_scores
 from ...fusion.joint_spaces import Levels
 from ...fusion.mapping import parents_weights, read_by
@@ -72,10 +73,11 @@ def analyse(
     start = time.perf_counter()
     runtime, models = runtime or Runtime(), [unwrapped(model) for model in models]
     monitor, config, reports = runtime.monitor, result.config, result.levels
+    if chosen := config.get("chosen"):  # Auto's fusion, fitted to the samples that were not held out
+        asked = Task.of(models, data, importance=Uniform(data=importance_data), seed=config["seed"])
+        (data, _), config = Auto(held_out=config["held_out"]).split(asked), chosen
     if "fit" not in config:
-        raise ValueError(
-            "an analysis needs the levels of an HF or KF method; this method does not work level by level."
-        )
+        raise ValueError("an analysis needs the levels of an HF or KF method; this result has none.")
     retrofit = retrofit_of(config)
     plain = Runtime(device=runtime.device, memory=runtime.memory)
     task = Task.of(models, data, target=result.model, class_shares=_shares(config), runtime=plain)
@@ -84,15 +86,12 @@ def analyse(
     plan = retrofit.plan(task)
     task, device = plan.task, plan.task.device
     why_no_accuracy = _why_no_accuracy(task, test)
-    clock = devices.Stopwatch(device)
     _check_levels(plan.levels, reports, len(task.inputs))
-    with clock.phase("importance"):
-        scores, missing = _all_scores(retrofit, plan, reports, config, importance_data, monitor)
+    scores, missing = _all_scores(retrofit, plan, reports, config, importance_data, monitor)
     inner = _named(monitor, "analysis: levels")
     walk = Walk(
         plan.levels, task.inputs, replace(plain, monitor=inner), seed=task.seed, reports=reports, tokens=task.tokens
     )
-    walk.stopwatch = clock
     levels = []
     for step in walk:
         index = step.index
@@ -111,19 +110,11 @@ def analyse(
         rows = torch.arange(len(test))
         if len(test) > TEST_IMAGES:
             rows = balanced(test.labels, TEST_IMAGES, generator=torch.Generator().manual_seed(config["seed"]))
-        with clock.phase("accuracy"):
-            measured = accuracy_by_level(
-                task.parents,
-                task.target,
-                plan.levels,
-                reports,
-                test,
-                rows,
-                _named(monitor, "analysis: accuracy by level"),
-            )
+        inner = _named(monitor, "analysis: accuracy by level")
+        measured = accuracy_by_level(task.parents, task.target, plan.levels, reports, test, rows, inner)
         samples = len(rows)
     accuracy, knows = ([each[name] for each in measured] for name in ("accuracy", "knows"))
-    return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, clock.read(), knows)
+    return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, knows)
 
 
 def _named(monitor: Monitor, name: str) -> Monitor:
@@ -227,38 +218,34 @@ def _level(
         grouped: the earlier level where the residual stream was grouped, if any.
         later: the other levels of a stream that is grouped here.
     """
-    level, clock = step.level, step.walk.stopwatch
+    level = step.level
     used, labels = scores[config["importance"]], report.labels.to(step.device)
     step = retrofit.voted(step, used)
     A = weighted_means(labels, used, level.width).A if report.weights is None else report.weights.to(step.device)
-    with clock.phase("forward"):
-        W0, why = _mapped(step)
+    W0, why = _mapped(step)
     fit = retrofit.fit
     sums = step.moments(inputs=fit.needs_inputs, dtype=fit.products(step.walk.dtype, step.device))
     m = len(labels)
     gram = alike([sums.zz[:m, :m], *step.grams(later).values()]) if later else fit.solve(step, sums).gram
     if W0 is not None and not fit.needs_inputs:
         sums = step.moments(inputs=True)  # full precision: no ridge here
-    with clock.phase("groups"):
-        if grouped is not None:
-            groups, agreements = grouped.labels, grouped.agreement
-        elif level.blocks is not None or not level.plain or not (step.known < 0).any():
-            # grouped by head, by part, by space, or by earlier levels
-            groups = dict.fromkeys(scores, report.labels[None])
-            agreements = agreement(groups)
-        else:
-            groups = _groups(retrofit.grouping, step.index, level.fixed, report, gram, scores, config)
-            agreements = agreement(groups)
-    with clock.phase("plane"):
-        plane = {"why": why}
-        if W0 is not None:
-            parents = parent_weights(W0, used, labels, report.widths, level.width)
-            totals = used.new_zeros(level.width).index_add_(0, labels, used)
-            energy = (used @ sums.zz.diagonal()[: len(used)]).item() or 1.0
-            missing = missing_targets(level, Targets(A, totals))
-            plane = loss_plane(sums, missing, energy, level.weights(), parents)
-    with clock.phase("rows"):
-        kept, targets, outputs = _compare(step, labels, A, config["seed"])
+    if grouped is not None:
+        groups, agreements = grouped.labels, grouped.agreement
+    elif level.blocks is not None or not level.plain or not (step.known < 0).any():
+        # grouped by head, by part, by space, or by earlier levels
+        groups = dict.fromkeys(scores, report.labels[None])
+        agreements = agreement(groups)
+    else:
+        groups = _groups(retrofit.grouping, step.index, level.fixed, report, gram, scores, config)
+        agreements = agreement(groups)
+    plane = {"why": why}
+    if W0 is not None:
+        parents = parent_weights(W0, used, labels, report.widths, level.width)
+        totals = used.new_zeros(level.width).index_add_(0, labels, used)
+        energy = (used @ sums.zz.diagonal()[: len(used)]).item() or 1.0
+        missing = missing_targets(level, Targets(A, totals))
+        plane = loss_plane(sums, missing, energy, level.weights(), parents)
+    kept, targets, outputs = _compare(step, labels, A, config["seed"])
     return LevelAnalysis(
         level.name, {name: s.cpu() for name, s in scores.items()}, groups, agreements, kept, targets, outputs, plane
     )

@@ -50,8 +50,6 @@ class Analysis:
     missing: dict[str, str]
     """Importance, or "accuracy" -> why it could not be computed"""
     seconds: float
-    breakdown: dict[str, float] = field(default_factory=dict)
-    """Seconds per part"""
     knows: list[str] = field(default_factory=list)
     """For each accuracy, which of the test images are right, see `answers.from_bits`"""
 
@@ -74,16 +72,7 @@ class Analysis:
             {"name": level.name, "importance": list(level.scores), "agreement": level.agreement, "plane": level.plane}
             for level in self.levels
         ]
-        facts = {
-            "levels": levels,
-            "accuracy": self.accuracy,
-            "samples": self.samples,
-            "missing": self.missing,
-            "seconds": self.seconds,
-            "breakdown": self.breakdown,
-            "knows": self.knows,
-        }
-        files.write(folder / "analysis.json", json.dumps(facts, indent=1))
+        files.write(folder / "analysis.json", json.dumps({**vars(self), "levels": levels}, indent=1))
 
     @classmethod
     def load(cls, folder: str | Path) -> "Analysis":
@@ -98,6 +87,7 @@ class Analysis:
             # opened here, because numpy leaves damaged files open
             with (folder / "analysis.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 levels = [_read_level(level, arrays, index) for index, level in enumerate(facts.pop("levels"))]
+            facts.pop("breakdown", None)  # earlier versions' seconds of each part
             return cls(levels, **facts)
         except Exception as error:  # zip, json and numpy each have their own
             raise ValueError(f"{folder}: analysis.json or analysis.npz is missing or broken ({error}).") from error

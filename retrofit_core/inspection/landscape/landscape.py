@@ -86,7 +86,6 @@ class Landscape(LandscapeSettings):
         through: Sequence[str],
         images: Images,
         *,
-        rows: Tensor | None = None,
         device: str | torch.device | None = "auto",
     ) -> Plan:
         """Check everything, decode and normalise the images, find the plane; evaluates nothing.
@@ -94,7 +93,6 @@ class Landscape(LandscapeSettings):
         Args:
             networks: name -> network, all of one architecture; those not in `through` are projected onto the plane.
             through: names of the three that span it.
-            rows: draw images from these rows only (default: all).
         Raises:
             ValueError: not three networks, unknown ones, of different shapes, or collinear; too few images, or images that
                 do not suit the networks.
@@ -107,13 +105,12 @@ class Landscape(LandscapeSettings):
         ordered = copies(ordered)
         check_suits(ordered[spanning[0]], images)
         ordered = {name: as_classifier(network, images.inputs([0])) for name, network in ordered.items()}
-        held = len(images) if rows is None else len(rows)
-        if self.images > held:
+        if self.images > (held := len(images)):
             raise ValueError(
                 f"each point is to be measured on {self.images} images, and there are {held} of {images.name!r} "
                 f"({images.split}). Ask for no more than that (images={held}, --images {held})."
             )
-        drawn = balanced(images.labels, self.images, rows=rows, generator=torch.Generator().manual_seed(self.seed))
+        drawn = balanced(images.labels, self.images, generator=torch.Generator().manual_seed(self.seed))
         picked = devices.pick(device)
         mixtures = Mixtures(ordered, images.inputs(drawn), images.labels[drawn], norms=self.norms, device=picked)
         through_plane = plane(list(mixtures.weights), mixtures.names)
@@ -149,7 +146,9 @@ class Landscape(LandscapeSettings):
             Cancelled: on the monitor's request; earlier surveys remain valid.
         """
         monitor, start = monitor or Monitor(), time.perf_counter()
-        survey = Survey.empty(plan.through, plan.xs, plan.ys, plan.facts, sum(plan.evaluations.values()))
+        unknown = torch.full((len(plan.ys), len(plan.xs)), float("nan"), dtype=torch.float64)
+        grids, total = (unknown, unknown, unknown > 0), sum(plan.evaluations.values())
+        survey = Survey(plan.through, plan.xs, plan.ys, *grids, (), plan.facts, total=total)
         if known is not None:
             _check_same(plan, survey, known)
             start -= known.seconds

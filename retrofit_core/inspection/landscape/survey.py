@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path as FilePath
@@ -106,14 +106,6 @@ class Survey:
     total: int = 0
     seconds: float = 0.0
 
-    @classmethod
-    def empty(
-        cls, through: tuple[str, str, str], xs: Tensor, ys: Tensor, facts: dict[str, Any], total: int
-    ) -> "Survey":
-        """A survey without evaluations; arguments as the fields."""
-        unknown = torch.full((len(ys), len(xs)), float("nan"), dtype=torch.float64)
-        return cls(through, xs, ys, unknown, unknown, unknown > 0, (), facts, total=total)
-
     @property
     def clipped(self) -> Tensor:
         """(rows, columns) bool: finished cells whose loss a drawing clips and hatches."""
@@ -159,28 +151,28 @@ class Survey:
             if content["schema"] != SCHEMA:
                 raise ValueError(f"the landscape has schema {content['schema']}, this version reads {SCHEMA}.")
             finished = torch.tensor(content["finished"], dtype=torch.bool)
+            names = ("loss", "accuracy", "markers", "paths", "rises")
+            loss, accuracy, markers, paths, rises = (_infinite(content[name]) for name in names)
+            for path in paths:
+                del path["barrier"]
+
+            def numbers(values: object) -> Tensor:
+                return torch.tensor(values, dtype=torch.float64)
+
             return cls(
-                through=(content["through"][0], content["through"][1], content["through"][2]),
-                xs=torch.tensor(content["xs"], dtype=torch.float64),
-                ys=torch.tensor(content["ys"], dtype=torch.float64),
-                loss=_grid(content["loss"], finished),
-                accuracy=_grid(content["accuracy"], finished),
-                finished=finished,
-                markers=tuple(Marker(**{**marker, "loss": _loss(marker["loss"])}) for marker in content["markers"]),
-                paths=tuple(
-                    Path(
-                        path["first"],
-                        path["last"],
-                        tuple(path["t"]),
-                        tuple(map(_loss, path["loss"])),
-                        tuple(path["accuracy"]),
-                    )
-                    for path in content["paths"]
-                ),
-                rises=tuple(Rise(**{name: _loss(value) for name, value in rise.items()}) for rise in content["rises"]),
-                **{name: content[name] for name in ("facts", "done", "total", "seconds")},
+                tuple(content["through"]),
+                numbers(content["xs"]),
+                numbers(content["ys"]),
+                torch.where(finished, numbers(loss), float("nan")),
+                torch.where(finished, numbers(accuracy), float("nan")),
+                finished,
+                tuple(Marker(**marker) for marker in markers),
+                content["facts"],
+                tuple(Path(**path) for path in paths),
+                tuple(Rise(**rise) for rise in rises),
+                *(content[name] for name in ("done", "total", "seconds")),
             )
-        except (KeyError, TypeError, IndexError) as error:
+        except (KeyError, TypeError) as error:
             raise ValueError(f"this is not a landscape: {error} is missing or of the wrong type.") from error
 
     def to_csv(self) -> str:
@@ -223,28 +215,23 @@ class Survey:
         return cls.from_json(content)
 
 
-def keep(surveys: Iterable[Survey], folder: str | FilePath) -> Survey:
+def keep(surveys: Iterator[Survey], folder: str | FilePath) -> Survey:
     """Write surveys at intervals as they come, and always the last one, even if the work is stopped.
 
     Returns:
         The last one.
-    Raises:
-        ValueError: there is none.
     """
-    latest, is_written, wait, written = None, True, 0.0, 0.0
+    latest = next(surveys)
+    latest.save(folder)
+    start, took = time.monotonic(), 0.0
     try:
         for latest in surveys:
-            start = time.monotonic()
-            is_written = start - written >= wait
-            if is_written:
+            if (now := time.monotonic()) - start >= max(INTERVAL, took / SHARE):
                 latest.save(folder)
-                written = time.monotonic()
-                wait = max(INTERVAL, (written - start) / SHARE)
+                start = time.monotonic()
+                took = start - now
     finally:
-        if latest is not None and not is_written:
-            latest.save(folder)
-    if latest is None:
-        raise ValueError("there is no survey to keep.")
+        latest.save(folder)
     return latest
 
 
@@ -261,11 +248,10 @@ def _plain(value: object) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def _loss(value: object) -> Any:
-    """null means an infinite loss."""
+def _infinite(value: object) -> Any:
+    """A value in JSON types with infinity for null, and tuples for lists."""
+    if isinstance(value, dict):
+        return {name: _infinite(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return tuple(map(_infinite, value))
     return float("inf") if value is None else value
-
-
-def _grid(rows: list[list[float | None]], finished: Tensor) -> Tensor:
-    grid = torch.tensor([[_loss(value) for value in row] for row in rows], dtype=torch.float64)
-    return torch.where(finished, grid, float("nan"))

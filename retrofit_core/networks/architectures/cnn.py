@@ -6,8 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from . import vgg
-from .base import Architecture
-from .enlarging import enlarging, recorded, side_of
+from .base import Architecture, enlarging, recorded, side_of
 
 
 class CNN(Architecture):

@@ -8,8 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .base import Architecture
-from .enlarging import enlarging, recorded, side_of
+from .base import Architecture, enlarging, recorded, side_of
 
 EXPANSION = 4  # a bottleneck block's output is four times as wide as its 3x3 convolution
 MOST_STAGES = 8

@@ -10,8 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .base import Architecture
-from .enlarging import enlarging, recorded, side_of
+from .base import Architecture, enlarging, recorded, side_of
 
 POOL = "M"  # max pooling in a plan, between the convolutions' widths
 MOST_POOLINGS = 10  # reduce a side of 1024 pixels to one

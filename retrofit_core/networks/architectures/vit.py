@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .base import Architecture
-from .enlarging import enlarging, recorded, side_of
+from .base import Architecture, enlarging, recorded, side_of
 
 HEAD_WIDTH = 32  # 384 / 12
 # The paper's table gives the MLP 1536 neurons on CIFAR-100 and 384 on Tiny-ImageNet. The authors' earlier code and

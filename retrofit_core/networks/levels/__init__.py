@@ -1,15 +1,13 @@
 """Levels: a traced model cut where one tensor is alive, or after every layer (paper sec. 3; docs/method.md)."""
 
 from .cuts import BOUNDARIES, read_boundaries
-from .forms import Activated, Affine, Boundary, Form, Lookup, Opaque, Partwise, Tied
+from .forms import Activated, Affine, Boundary, Form, Lookup, Tied
 from .level import (
-    Alive,
     Carried,
     Heads,
     Level,
     Parts,
     Read,
-    Space,
     Written,
     compose,
     each,
@@ -20,39 +18,3 @@ from .level import (
 from .partition import check_composition, classifier, cut_trace, partition, single_level, trace_classifier
 from .same_code import code_of, levels_of_twin
 from .tracing import Trace, trace
-
-__all__ = [
-    "BOUNDARIES",
-    "Activated",
-    "Affine",
-    "Alive",
-    "Boundary",
-    "Carried",
-    "Form",
-    "Heads",
-    "Level",
-    "Lookup",
-    "Opaque",
-    "Partwise",
-    "Parts",
-    "Read",
-    "Space",
-    "Trace",
-    "Written",
-    "Tied",
-    "check_composition",
-    "classifier",
-    "code_of",
-    "compose",
-    "cut_trace",
-    "each",
-    "is_branched",
-    "levels_of_twin",
-    "merged",
-    "partition",
-    "read_boundaries",
-    "rows",
-    "single_level",
-    "trace",
-    "trace_classifier",
-]

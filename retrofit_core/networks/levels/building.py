@@ -23,7 +23,7 @@ from .kinds import (
     parameter_count,
     words,
 )
-from .level import Alive, Level, Output
+from .level import Alive, Level
 from .segments import PLAIN, Layout, Segment, graph_module
 from .tracing import Trace
 from .weights import computed_weights
@@ -85,12 +85,15 @@ def build_level(
             axis, width = (-1 if axis == len(shape) - 1 > 1 else axis), shape[axis]
             end = replace(end, axis=axis, width=width, positions=shape.numel() // (shape[0] * width))
     return Level(
+        **asdict(end),
         name=name,
         module=graph_module(segment.nodes, segment.before, segment.alive, parts, parts),
         form=form,
-        output=Output(**asdict(end), at=at, node=output.name, tail=output is not segment.after),
         head=head,
         alive=alive,
+        at=at,
+        node=output.name,
+        tail=output is not segment.after,
         folds=tuple(fold for node in owners for fold in folds.get(str(node.target), ())),
         residual=_is_residual(segment),
     )

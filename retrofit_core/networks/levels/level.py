@@ -33,18 +33,6 @@ class Alive:
     """Number of the level that made these neurons"""
 
 
-@dataclass(frozen=True)
-class Output(Alive):
-    """A level's output: one of the tensors at the boundary after it, or a tensor that one is computed from."""
-
-    at: int = 0
-    """Index of that tensor at the boundary"""
-    node: str = ""
-    """Its name in the trace"""
-    tail: bool = False
-    """Whether operations such as a mean over positions follow the last layer; the neurons are the layer's"""
-
-
 @dataclass(frozen=True, eq=False)
 class Heads:
     """The neurons of one attention: queries, keys and values of each head."""
@@ -82,26 +70,15 @@ class Parts:
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
-    """Neurons that may be permuted without changing what the network computes."""
-
-    number: int
-    """Index in the order in which levels make the spaces: the same in all networks of a fusion"""
-    first: int
-    """Number of the first level that makes these neurons: they are grouped there"""
-    fixed: bool = False
-    """Whether neuron c must stay neuron c in every level, because they are classes or for another reason"""
-
-
-@dataclass(frozen=True, eq=False)
 class Written:
-    """A space in the output of a level that makes its neurons."""
+    """A space in the output of a level that makes it: neurons that may be permuted without changing what the network computes."""
 
-    space: Space
+    space: int
+    """Its number, in the order in which levels make the spaces: the same in all networks of a fusion"""
     places: Tensor
     """(neurons, copies) positions; several copies if each neuron is made more than once"""
-    blocks: Parts | Heads | None = None
-    """The structure that they belong to, if they may not all be permuted freely"""
+    fixed: bool
+    """Whether neuron c must stay neuron c in every level, because they are classes or for another reason"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +105,11 @@ class Read:
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
-    """One step of the composition f = f_L o ... o f_1; the parameters are the model's own, not copies."""
+class Level(Alive):
+    """One step of the composition f = f_L o ... o f_1; the parameters are the model's own, not copies.
+
+    Its output is one of the tensors at the boundary after it, or a tensor that one is computed from (`tail`).
+    """
 
     name: str
     """The affine layer or the block at whose output the level ends, else its last layer with parameters."""
@@ -137,17 +117,24 @@ class Level:
     """Boundary in, boundary out."""
     form: Form
     """What is fitted: the layers, and how they read the boundary before."""
-    output: Output
     head: bool
     """True for the last level: its neurons are the classes."""
     alive: tuple[Alive, ...]
     """The tensors at the boundary after the level."""
+    at: int = 0
+    """Index of the output there"""
+    node: str = ""
+    """Name of the output in the trace"""
+    tail: bool = False
+    """Whether operations such as a mean over positions follow the last layer; the neurons are the layer's"""
     folds: tuple[Fold, ...] = ()
     """Layers that replace others of the model, in the order of putting them back."""
     residual: bool = False
     """Whether a skip adds the input's neurons to the output's, so that both must have the same order."""
     writes: tuple[Written, ...] = ()
     """The spaces of its neurons"""
+    blocks: Parts | Heads | None = None
+    """The parts of grouped convolutions, or the attention, that its neurons belong to, if they may not all be permuted freely"""
     carried: tuple[Carried, ...] = ()
     """Parameters and buffers before its layers with numbers per neuron: LayerNorm's scale and shift, masks, positions"""
     reads: tuple[Read | None, ...] = ()
@@ -156,21 +143,6 @@ class Level:
     """The output of layers that mix positions: its rows are neurons of earlier levels"""
     part: int = 0
     """Number of neurons that are fitted at a time; 0: all at once"""
-
-    @property
-    def width(self) -> int:
-        """Number of output neurons."""
-        return self.output.width
-
-    @property
-    def axis(self) -> int:
-        """Neuron axis of the output."""
-        return self.output.axis
-
-    @property
-    def positions(self) -> int:
-        """Rows per sample."""
-        return self.output.positions
 
     @property
     def affine(self) -> AffineLayer | None:
@@ -183,11 +155,6 @@ class Level:
         return self.form.why if isinstance(self.form, Opaque) else ""
 
     @property
-    def blocks(self) -> Parts | Heads | None:
-        """The parts of grouped convolutions, or the attention, that its neurons belong to."""
-        return self.writes[0].blocks if self.writes else None
-
-    @property
     def plain(self) -> bool:
         """Whether its neurons are exactly one space, each made once, in order."""
         return len(self.writes) == 1 and torch.equal(self.writes[0].places, torch.arange(self.width)[:, None])
@@ -195,7 +162,7 @@ class Level:
     @property
     def fixed(self) -> bool:
         """Whether all its neurons keep their positions."""
-        return self.head or (self.plain and self.writes[0].space.fixed)
+        return self.head or (self.plain and self.writes[0].fixed)
 
     @property
     def classes(self) -> tuple[Tensor, ...]:
@@ -203,7 +170,7 @@ class Level:
         exits, several heads)."""
         if self.head:
             return (torch.arange(self.width)[:, None],)
-        return tuple(written.places for written in self.writes if written.space.fixed)
+        return tuple(written.places for written in self.writes if written.fixed)
 
     @property
     def numbers(self) -> int:
@@ -224,7 +191,7 @@ class Level:
 
     def of(self, boundary: Boundary) -> Tensor:
         """The level's output (B, ...) at the boundary after it; its neurons are on `axis`."""
-        return boundary if isinstance(boundary, Tensor) else boundary[self.output.at]
+        return boundary if isinstance(boundary, Tensor) else boundary[self.at]
 
     def inputs(self, boundary: Boundary, dtype: torch.dtype | None = None, *, ones: bool = False) -> Tensor:
         """The input rows of an affine level, (N, p): one per output position, convolution patches unfolded.

@@ -116,18 +116,19 @@ def cut_trace(trace: Trace, boundaries: str | int | Sequence[str] = "preactivati
     return levels
 
 
-def say_what_is_left(model: nn.Module, example: Tensor) -> None:
+def say_what_is_left(model: nn.Module, example: Tensor, traced: Trace | None = None) -> None:
     """Warn (`Notice`) of layers that only lead to outputs which are not fused: they do not fit the fused neurons that they read.
 
     Args:
         model: the network whose weights the fused network starts from.
         example: (B, ...) input; the first two samples are run.
+        traced: its trace, if there is one.
     """
     chosen = wrapper_of(model, GivingLogits)
     if chosen is None:
         return
     with suppress(ValueError):  # what cannot be traced is refused where that matters
-        graph = trace(model, (), fed(model, example[:2]), whole=True).graph
+        graph = (traced or trace(model, (), fed(model, example[:2]), whole=True)).graph
         needed = ancestors(next(node for node in graph.nodes if node.op == "output"))
         fused = {node.target for node in needed}  # a layer that also leads to the chosen output
         others = [node.target for node in graph.nodes if parameter_count(node) and node.target not in fused]

@@ -34,9 +34,9 @@ BATCHNORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.Bat
 
 def call_layers(graph: fx.Graph) -> None:
     """Replace such functions by calls of plain layers with the same tensors, under the name of the module that owns them as its
-    weight and bias, or else of the weight.
+    weight and bias; layers that make neurons else under the name of the weight.
 
-    Functions stay if their weights are computed.
+    Functions stay if their weights are computed, and norms if their vectors are no module's weight and bias.
     Args:
         graph: with recorded values, see `record_values`.
     """
@@ -56,6 +56,8 @@ def call_layers(graph: fx.Graph) -> None:
         first = str(next(iter(reads.values())).target)
         owner = first.rpartition(".")[0]
         owned = owner and all(str(value.target) == f"{owner}.{name}" for name, value in reads.items())
+        if not owned and node.target not in (F.linear, F.embedding, *CONVOLUTIONS):
+            continue  # vectors are carried by their own names
         path = owner if owned else first
         read = given.pop("input")
         others = {name: value for name, value in given.items() if name not in STATE}

@@ -55,7 +55,7 @@ def levels_of_twin(levels: Sequence[Level], model: nn.Module, twin: nn.Module) -
     """
     memo = _counterparts(model, twin, [level.module for level in levels])
     for level in levels:
-        for shared in (level.writes, level.reads, level.carried, level.alive, level.output):
+        for shared in (level.writes, level.blocks, level.reads, level.carried, level.alive):
             memo[id(shared)] = shared
     twins = copy.deepcopy(list(levels), memo)
     for level in twins:

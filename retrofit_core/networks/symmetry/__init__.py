@@ -2,22 +2,4 @@
 
 from .apart import groups_apart
 from .groups import IN_PLACE, NeuronTrace, neuron_groups, shuffled
-from .maps import Group, Junction, Maps, Point, TensorPart, check_rest, mapped, matching, reordered, tensors
-
-__all__ = [
-    "IN_PLACE",
-    "Group",
-    "Junction",
-    "Maps",
-    "NeuronTrace",
-    "TensorPart",
-    "Point",
-    "check_rest",
-    "groups_apart",
-    "mapped",
-    "matching",
-    "neuron_groups",
-    "reordered",
-    "shuffled",
-    "tensors",
-]
+from .maps import Group, Junction, Point, TensorPart, check_rest, mapped, matching, reordered, tensors

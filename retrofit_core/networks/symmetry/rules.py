@@ -18,6 +18,7 @@ from ..levels.kinds import (
     ENTRYWISE,
     TRANSPOSED,
     argument,
+    does,
     held,
     is_sum,
     names,
@@ -43,6 +44,7 @@ MOVES = TAKING | words(
     "squeeze unsqueeze expand expand_as contiguous cat concat stack roll repeat t flip clone detach repeat_interleave tile "
     "broadcast_to channel_shuffle pixel_shuffle pixel_unshuffle getattr"
 )
+EXTREMES = words("amax amin max min")
 #: The rule for each kind of operation: functions, methods and modules of torch by their plain names.
 RULES = {
     name: rule
@@ -444,6 +446,9 @@ class Rules:
     def _reduced(self, node: fx.Node, shape: torch.Size | None = None) -> Tensor:
         """Reducing positions keeps neurons; reducing all neurons on a line does not depend on their order.
 
+        Lines of one neuron of each of several layers, and most maxima of a layer's neurons (maxout), are neurons themselves:
+        many lines in any order, in place of the few on each line.
+
         Args:
             shape: of the result; default: the node's.
         """
@@ -455,9 +460,18 @@ class Rules:
         least, most = x.amin(axes), x.amax(axes)
         if torch.equal(least, most):
             return least.reshape(size)
-        lines = x.movedim(axes, list(range(-len(axes), 0))).flatten(-len(axes)).flatten(0, -2)
-        self._split(lines.unique(dim=0))
+        lines = x.movedim(axes, list(range(-len(axes), 0))).flatten(-len(axes)).flatten(0, -2).unique(dim=0)
+        extreme = does(node, EXTREMES) and len(lines) > lines.shape[1]
+        if len(lines) > 1 and (extreme or self._of_several_layers(lines)):
+            self.ids.unify(lines, lines[:, :1])
+            return self.ids.of(least).reshape(size)
+        self._split(lines)
         return torch.zeros(size, dtype=torch.int64)
+
+    def _of_several_layers(self, lines: Tensor) -> bool:
+        """Whether each line (lines, length) holds at most one neuron of a layer."""
+        made = [self.ids.of(ids) for ids, kind in self.axes.values() if kind == "out"]
+        return lines.shape[1] > 1 and all(torch.isin(lines, ids).sum(1).max() <= 1 for ids in made)
 
     def _padded(self, node: fx.Node) -> Tensor:
         """Padding along positions belongs to the neurons there; along the neuron axis it belongs to none."""

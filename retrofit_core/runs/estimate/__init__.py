@@ -13,7 +13,7 @@ from .. import RunConfig
 from .levels import PlannedLevel, planned_levels
 from .memory import peak_memory
 from .planning import data_of, inputs_of, plan_method
-from .seconds import START, finetuning_seconds, forward_seconds, run_seconds
+from .seconds import START, finetuning_seconds, forward_seconds, parent_seconds, run_seconds
 
 __all__ = ["START", "Estimate", "PlannedLevel", "estimate", "finetuning_seconds", "forward_seconds", "planned_levels"]
 
@@ -48,18 +48,11 @@ def estimate(config: RunConfig, training: TrainConfig | None = None, folder: str
     except ValueError as error:
         return Estimate(str(error).replace(f"{folder}/", ""), cures=cures_of(error))
     images, tests = data_of(config.data, config.mean, config.std, config.size)
-    missing = list[int]()
+    device, missing = devices.pick(config.device).type, list[int]()
     if training is not None:
         trained = range(1 if training.twins else training.parts)
         missing = [k for k in trained if not (folder / training.files()[k]).exists()]
-    seconds = run_seconds(
-        method,
-        inputs.models,
-        devices.pick(config.device).type,
-        training=planned,
-        missing=missing,
-        tests=tests if config.evaluate else 0,
-        analyse=config.analyse,
-    )
-    memory = peak_memory(method, len(method.task.inputs), images, missing)
-    return Estimate(None, seconds, memory, len(method.cost.groups))
+    seconds = sum(parent_seconds(planned, k, device) for k in missing if planned)
+    seconds += run_seconds(method, inputs.models, device, tests=tests if config.evaluate else 0, analyse=config.analyse)
+    memory = peak_memory(method, len(method.plan.task.inputs), images, missing)
+    return Estimate(None, seconds, memory, len(method.plan.cost.groups))

@@ -29,7 +29,7 @@ def peak_memory(planned: MethodPlan, images: int, data: Images, missing: Sequenc
         return 0
     pixels = math.prod(data.shape)
     held = min(pixels * len(data), devices.PIXEL_BYTES) + 4 * images * pixels
-    budget, levels = planned.task.runtime.memory, planned.fusions[0].plan.levels
+    budget, levels = planned.plan.task.runtime.memory, planned.fusions[0].plan.levels
     most = max(fusion_memory(each.plan.levels, each.algorithm.fit, images, budget) for each in planned.fusions)
     if missing:  # weights, gradients, two moments, best weights; activations and their gradients
         each = [_weights(network) for network in levels.networks]

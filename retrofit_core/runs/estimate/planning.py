@@ -17,7 +17,6 @@ from ...data import Images, has_split, load
 from ...data.sampling import balanced
 from ...data.splits import read_splits
 from ...fusion.algorithm import FusionPlan
-from ...fusion.task import Cost, Task
 from ...methods import METHODS, RETROFITTING
 from ...networks import user_code
 from ...networks.architectures import Architecture, build, fitted, parse
@@ -52,24 +51,21 @@ class MethodPlan:
 
     algorithm: Any
     """The method's value"""
-    task: Task
     plan: Any
-    """The value's plan"""
-    cost: Cost
+    """Its plan"""
 
     @property
     def fusions(self) -> list["MethodPlan"]:
         """The fusions by level that it consists of: itself, those that a method chooses from, or none."""
         if isinstance(self.plan, AutoPlan):
-            return [MethodPlan(algorithm, plan.task, plan, plan.cost) for algorithm, plan in self.plan.trials.values()]
+            return [MethodPlan(*trial) for trial in self.plan.trials.values()]
         return [self] if isinstance(self.plan, FusionPlan) else []
 
     @property
     def networks(self) -> list[nn.Module]:
         """Networks with the result's shapes: one, or all parents side by side."""
-        if self.algorithm.takes.keeps_parents:
-            return list(self.task.parents)
-        return [self.task.target if self.task.target is not None else self.task.parents[0]]
+        task = self.plan.task
+        return list(task.parents) if self.algorithm.takes.keeps_parents else [task.target or task.parents[0]]
 
 
 def plan_method(config: RunConfig, inputs: Inputs) -> MethodPlan:
@@ -122,8 +118,7 @@ def planned(config: RunConfig, inputs: Inputs) -> MethodPlan:
     method = METHODS[config.method]
     keywords = inputs.keywords(config) | {"device": "cpu"}
     algorithm, task = method.prepare(inputs.models, inputs.fusion, **keywords)
-    plan = algorithm.plan(task)
-    return MethodPlan(algorithm, task, plan, plan.cost)
+    return MethodPlan(algorithm, algorithm.plan(task))
 
 
 @lru_cache(maxsize=2)

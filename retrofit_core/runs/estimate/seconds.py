@@ -12,7 +12,6 @@ from functools import lru_cache
 import torch
 from torch import nn
 
-from ...fusion.algorithm import FusionPlan
 from ...fusion.importance import IMPORTANCE
 from ...fusion.joint_spaces import Levels
 from ...inspection.analysis import SEEDS, TEST_IMAGES
@@ -69,31 +68,26 @@ def run_seconds(
     parents: Sequence[nn.Module],
     device: str,
     *,
-    training: PlannedParent | None = None,
-    missing: Sequence[int] = (),
-    tests: int = 0,
-    analyse: bool = False,
+    tests: int,
+    analyse: bool,
 ) -> float:
-    """Seconds from the start of the worker to the finished record.
+    """Seconds from the start of the worker to the finished record, without the training of parents.
 
     Args:
-        missing: numbers of the parents that the training makes first.
         tests: test images on which everything is measured.
     """
-    specs = [json.dumps(network.spec) for network in parents]
     result = [json.dumps(network.spec) for network in planned.networks]
-    each = sum(forward_seconds(spec, device) for spec in specs)
-    fused = sum(forward_seconds(spec, device) for spec in result)
-    total = START + tests * (each + fused + forward_seconds(specs[0], device))  # and the average
-    total += sum(_parent_seconds(training, index, device) for index in missing if training)
-    cost, count = planned.cost, len(planned.cost.groups)
-    asked = [fusion.task.importance for fusion in planned.fusions] or [planned.task.importance]
+    of_parents = [forward_seconds(json.dumps(network.spec), device) for network in parents]
+    each, fused = sum(of_parents), sum(forward_seconds(spec, device) for spec in result)
+    total = START + tests * (each + fused + of_parents[0])  # and the average
+    task, cost, count = planned.plan.task, planned.plan.cost, len(planned.plan.cost.groups)
+    asked = [fusion.plan.task.importance for fusion in planned.fusions] or [task.importance]
     # Fusions that are tried one after the other have their scores in common.
-    scored = 2 * len(planned.task.parents_data()[0][0])  # a pass with its backward pass counts twice
-    passes = cost.passes + scored * max(score.passes(count) for score in asked)
-    total += passes * each
+    scored = 2 * len(task.parents_data()[0][0])  # a pass with its backward pass counts twice
+    total += (cost.passes + scored * max(score.passes(count) for score in asked)) * each
     for fusion in planned.fusions:
-        fit, images, trains = fusion.algorithm.fit, len(fusion.task.inputs), bool(fusion.algorithm.fit.epochs_range[1])
+        fit, images = fusion.algorithm.fit, len(fusion.plan.task.inputs)
+        trains = bool(fit.epochs_range[1])
         work = _closed_form(fusion.plan.levels, images, 1, grouped_only=trains)
         total += images * forward_seconds(result[0], device) + work / operations_a_second(device)
         if trains:  # each epoch of all levels passes through the whole network once
@@ -103,10 +97,10 @@ def run_seconds(
     if cost.trained:
         epochs = sum(cost.epochs) / 2  # it may stop early
         total += _training_seconds(result[0], cost.samples, cost.batch, epochs, device, cost.trained == "head")
-    if analyse and isinstance(planned.plan, FusionPlan):
+    if analyse and planned.fusions:
         scores = scored * sum(score().passes(count) for score in IMPORTANCE.values())
-        total += (scores + len(planned.task.inputs) + TEST_IMAGES * count / 2) * each + TEST_IMAGES * count / 2 * fused
-        work = _closed_form(planned.plan.levels, len(planned.task.inputs), len(IMPORTANCE) * SEEDS)
+        total += (scores + len(task.inputs) + TEST_IMAGES * count / 2) * each + TEST_IMAGES * count / 2 * fused
+        work = _closed_form(planned.fusions[0].plan.levels, len(task.inputs), len(IMPORTANCE) * SEEDS)
         total += work / operations_a_second(device)
     return total
 
@@ -125,10 +119,10 @@ def finetuning_seconds(plan: FinetunePlan, device: str = "auto") -> float:
     planned = PlannedParent(plan.images, [plan.rows] * count, list(map(json.loads, specs)), [plan.settings] * count)
     # All networks before, on the held-out images, and the trained ones on about as many test images.
     measured = (len(plan.run.parents) * 2 + 2 * count) * len(plan.held_out) * forward_seconds(specs[0], chosen)
-    return START + measured + sum(_parent_seconds(planned, index, chosen) for index in range(count))
+    return START + measured + sum(parent_seconds(planned, index, chosen) for index in range(count))
 
 
-def _parent_seconds(planned: PlannedParent, index: int, device: str) -> float:
+def parent_seconds(planned: PlannedParent, index: int, device: str) -> float:
     """All epochs of a parent's training."""
     settings, spec = planned.settings[index], json.dumps(planned.specs[index])
     return _training_seconds(spec, len(planned.rows[index]), settings["batch"], settings["epochs"], device)

@@ -85,7 +85,7 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
         "samples": picks.samples,
         "seed": picks.fusion_seed,
         "evaluate": True,
-        "analyse": takes.levels,
+        "analyse": takes.analysis,
         "options": _told(picks, read_options(list(picks.options))) or None,
         "fusion_from": "iid" if picks.source == "all" else None,
     }

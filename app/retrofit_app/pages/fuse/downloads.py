@@ -1,77 +1,33 @@
-"""Downloads of a finished run: a page to send, the network, its levels, the record, and the run as a command or Python."""
+"""What can be taken from a finished run: a page to send, the network, and the run as a command or Python."""
 
-import io
-import zipfile
-from pathlib import Path
-
-import pandas as pd
 import streamlit as st
 
-from retrofit_app import runs, share, widgets
-from retrofit_app.runs.levels import report_of
-from retrofit_app.widgets import copies, readings
+from retrofit_app import runs, share
+from retrofit_app.widgets import copies
 
 
 def downloads(entry: runs.Entry) -> None:
     """Draw the downloads."""
     st.header("Take it with you", anchor=False)
     name = f"{entry.name}-{entry.config['method'].lower()}"
-    files = (
-        (
-            "Page to send",
-            "run.html",
-            "page",
-            lambda: share.page(entry),
-            "This run as one HTML file: it opens in any browser without the workbench or a connection, and its figures are "
-            "interactive (5 MB).",
-        ),
-        (
-            "Network",
-            "fused.safetensors",
-            "safetensors",
-            lambda: (entry.folder / "fused.safetensors").read_bytes(),
-            "The checkpoint with its configuration, classes and normalisation.",
-        ),
-        (
-            "Levels",
-            "levels.csv",
-            "csv",
-            lambda: levels_csv(entry),
-            "A row for each level: widths, errors (and their shares of the importance-weighted energy), accuracy and seconds.",
-        ),
-        (
-            "Run record",
-            "record.zip",
-            "zip",
-            lambda: record_zip(entry.folder),
-            "The whole record: configuration, levels, network and measurements.",
-        ),
-    )
-    levels = not pd.read_parquet(entry.folder / "levels.parquet", columns=["level"]).empty
     with st.container(horizontal=True):
-        for label, ending, kind, read, words in [one for one in files if levels or one[2] != "csv"]:
-            st.download_button(
-                label,
-                read,
-                f"{name}-{ending}",
-                key=f"get-{kind}",
-                on_click="ignore",
-                help=words,
-                icon=":material/download:",
-            )
+        st.download_button(
+            "Page to send",
+            lambda: share.page(entry),
+            f"{name}-run.html",
+            key="get-page",
+            on_click="ignore",
+            icon=":material/download:",
+            help="This run as one HTML file: it opens in any browser without the workbench or a connection, and its figures are "
+            "interactive (5 MB).",
+        )
+        st.download_button(
+            "Network",
+            lambda: (entry.folder / "fused.safetensors").read_bytes(),
+            f"{name}-fused.safetensors",
+            key="get-network",
+            on_click="ignore",
+            icon=":material/download:",
+            help="The checkpoint with its configuration, classes and normalisation.",
+        )
     copies.of_run(entry)
-
-
-def levels_csv(entry: runs.Entry) -> bytes:
-    """The table of levels, as on the page Levels."""
-    return widgets.csv(report_of(readings.overview(entry)), entry)
-
-
-def record_zip(folder: Path) -> bytes:
-    """The record's files, without the worker's notes, which name this machine."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(folder.iterdir()):
-            if path.is_file() and not path.name.startswith("worker."):
-                archive.write(path, f"{folder.name}/{path.name}")
-    return packed.getvalue()

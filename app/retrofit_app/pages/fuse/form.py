@@ -9,9 +9,8 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.figures import escaped, letter, listing
 from retrofit_app.figures.planned import planned_table, planned_words
-from retrofit_app.models import accuracies, estimates, sources
+from retrofit_app.models import estimates, sources
 from retrofit_app.runs import leaderboards, methods
-from retrofit_app.runs.times import about
 from retrofit_app.shell import picker
 from retrofit_app.widgets import controls, copies
 from retrofit_app.widgets.errors import guarded
@@ -43,7 +42,7 @@ def form() -> None:
         planned = plan.Plan() if closed else plan.plan(picks, picker.choice().entries)
     if picks.networks == "own" and picks.files and (reason := own_files.refusal()):
         planned = replace(planned, config=None, refusal=reason, cures=())
-    preview(planned, picks)
+    preview(planned)
     st.markdown("**Fusion**")
     fusion(picks)
     if planned.config is not None:
@@ -91,20 +90,13 @@ def _pick_preset(preset: str, picks: Picks) -> None:
         "Start from",
         list(PRESETS),
         key=FORM.key("preset"),
+        required=True,
         format_func=lambda name: PRESETS[name].title,
-        on_change=_write_preset,
+        on_change=lambda: FORM.start_from(preset=st.session_state[FORM.key("preset")]),
         help=HELP["preset"],
     )
     if chosen:
         st.caption(PRESETS[preset].sentence)
-
-
-def _write_preset() -> None:
-    chosen = st.session_state.get(FORM.key("preset"))
-    if chosen:
-        FORM.start_from(preset=chosen)
-    else:  # a click on the chosen preset deselects it: restore it
-        st.session_state[FORM.key("preset")] = FORM.current("preset")
 
 
 # --- networks -------------------------------------------------------------------------------------
@@ -186,28 +178,12 @@ def _width(index: int, picks: Picks) -> None:
     )
 
 
-def preview(planned: plan.Plan, picks: Picks) -> None:
+def preview(planned: plan.Plan) -> None:
     """Draw which network gets which classes, as the seed determines, and a line about each network."""
-    notes = planned.notes
     if planned.counts and planned.classes:
-        notes = (widgets.split(planned.counts, planned.classes), *notes)
-    if notes:
-        st.caption("  \n".join(map(escaped, filter(None, notes))))
-    if planned.unmeasured and not planned.refusal:
-        measure(planned.unmeasured, picks)
-
-
-def measure(names: tuple[str, ...], picks: Picks) -> None:
-    """Draw a button that measures networks of unknown accuracy."""
-    wait = sum(accuracies.seconds(picks, name) for name in names)
-    st.button(
-        f"Measure their accuracy ({about(wait)})",
-        key=FORM.key("measure"),
-        icon=":material/speed:",
-        help=f"Measures them on {accuracies.IMAGES:,} of the test images now. A run measures its networks, too.",
-        on_click=accuracies.measure_all,
-        args=(picks, names),
-    )
+        widgets.split(planned.counts, planned.classes)
+    if planned.notes:
+        st.caption("  \n".join(map(escaped, planned.notes)))
 
 
 # --- the fusion -----------------------------------------------------------------------------------
@@ -231,11 +207,11 @@ def fusion(picks: Picks) -> None:
 
 
 def level_preview(planned: plan.Plan) -> None:
-    """Draw parents and result side by side, level by level."""
+    """Draw whether parents and result fit together level by level and, folded, how."""
     levels = estimates.levels(planned.config, planned.training, runs.home(planned.config.to_json()))
     if levels:
-        st.markdown(f"**Which level becomes which?** {planned_words(levels)}")
-        st.html(planned_table(levels).html(widgets.palette()))
+        with st.expander(f"Which level becomes which? {planned_words(levels)}", icon=":material/stacks:"):
+            st.html(planned_table(levels).html(widgets.palette()))
 
 
 def advanced(picks: Picks) -> None:
@@ -335,9 +311,7 @@ def start(planned: plan.Plan, picks: Picks) -> None:
             else "This run is in progress."
         )
     elif busy:
-        st.info(
-            f"Run {escaped(busy.name)} is still in progress, and only one can run at a time. Wait for it, or cancel it."
-        )
+        st.info(f"Run {escaped(busy.name)} is still in progress (*Show it*, above), and only one can run at a time.")
     else:
         st.markdown(planned.words)
     with st.container(horizontal=True, vertical_alignment="center", width="content"):
@@ -351,13 +325,5 @@ def start(planned: plan.Plan, picks: Picks) -> None:
             disabled=bool(planned.refusal or planned.lacking) or (busy is not None and same is None),
             help="Runs in its own process: you can reload or close the page, and return to the same address.",
         )
-        if (
-            busy
-            and not same
-            and st.button(
-                "Show the run in progress", key="show-busy", help="Shows its progress, and the button that cancels it."
-            )
-        ):
-            picker.open_run(busy.name)
     if pressed:
         starting.begin(planned.config, planned.training, planned.seconds)

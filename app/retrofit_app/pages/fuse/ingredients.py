@@ -68,12 +68,14 @@ def ask(entry: runs.Entry, work: Work) -> None:
     weighs = ingredients.weighs(entry.config.get("importance"))
     fits, method = FITS + weighs, entry.config["method"]
     long = fits + UNFITTED * (ingredients.WITHOUT_FIT[method] == method)  # of a training, others take seconds
-    takes = f", {about(long * seconds)} on the machine of this run" if seconds else ""
-    st.markdown(
-        "To see what groups and fit each bring, beside random and same-index groups"
-        f"{' and uniform importance' if weighs else ''}, takes up to {fits + UNFITTED} more fusions{takes}."
-    )
-    if st.button("Measure it", key="start-ingredients", icon=":material/play_arrow:"):
+    takes = f", {about(long * seconds)}" if seconds else ""
+    if st.button(
+        f"Measure it (up to {fits + UNFITTED} more fusions{takes})",
+        key="start-ingredients",
+        icon=":material/play_arrow:",
+        help="Fuses with this run's groups but no fit, and with controls: random and same-index groups"
+        f"{', uniform importance' if weighs else ''}. The time is that of the machine of this run.",
+    ):
         works.start(lambda: ingredients.begin(entry))
 
 

@@ -7,32 +7,35 @@ import streamlit as st
 
 from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import claimed, escaped
-from retrofit_app.runs import methods
+from retrofit_app.figures.picture import LECTURE
 from retrofit_app.runs.levels import strip_words
 from retrofit_app.shell import navigation
 from retrofit_app.widgets import pictures, readings
 from retrofit_app.widgets.errors import guarded
 
+#: The strip's height in px, and its lettering as everywhere else.
+STRIP = (230, 1 / LECTURE)
+
 
 @st.fragment
 @guarded
 def lost(entry: runs.Entry, palette: figures.Palette) -> None:
-    """Draw the strip over all levels, and a link to the worst one."""
-    st.header("Where is something lost?", anchor=False)
+    """Draw the strip over all levels, and a link to the worst one; the loss of a method that only trains a network."""
     try:
         overview = readings.overview(entry)
         if overview.table.empty:
-            without_levels(entry, palette)
+            trained(entry, palette)
             return
+        st.header("Where is something lost?", anchor=False)
         worst = overview.worst
-        strip = pictures.picture(entry, "strip", palette, worst)
+        strip = pictures.picture(entry, "strip", palette, worst, large=STRIP)
     except ValueError as error:
         st.error(f"This run's levels are not shown: {escaped(runs.without_folders(error, entry.folder))}")
         return
     name, (claim, _, cause) = overview.table["level"][worst], strip.caption.partition(". ")
     widgets.chart(
         "fuse-strip",
-        lambda colours: pictures.picture(entry, "strip", colours, worst),
+        lambda colours: pictures.picture(entry, "strip", colours, worst, large=STRIP),
         palette,
         lambda: overview.table,
         entry,
@@ -48,11 +51,8 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
     )
 
 
-def without_levels(entry: runs.Entry, palette: figures.Palette) -> None:
-    """Say why there is no strip; draw the loss curve of a method that trains a network."""
-    kept = methods.keeps_one(entry)
-    why = f"Auto kept {kept}, so" if kept else f"{entry.config['method']} does not work level by level, so"
-    st.markdown(f"{escaped(why)} there are no levels to look at.")
+def trained(entry: runs.Entry, palette: figures.Palette) -> None:
+    """Draw the loss curve of a method that trains a network."""
     try:
         facts = json.loads((entry.folder / "result.json").read_text())["config"]
     except (OSError, ValueError, KeyError) as error:

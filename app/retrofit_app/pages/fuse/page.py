@@ -8,7 +8,7 @@ from retrofit_app import runs, widgets
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.runs import methods
 from retrofit_app.shell import lectures, picker
-from retrofit_app.widgets import example
+from retrofit_app.widgets import controls, example
 from retrofit_app.widgets.errors import guarded
 
 from . import (
@@ -40,7 +40,8 @@ def page() -> None:
         lectures.way_in("the run's networks, what brought them, and where something is lost", "slides")
         if look.lecture and spoken(choice.entry):
             return
-    views.bar(view)
+    with st.container(key="fuse-bar"):
+        controls.views(views.VIEW, views.VIEWS, "Shows the open run, the form of a new one, or the list of all runs.")
     going.notice(choice.entries, watched=choice.entry.name if view == "result" else "")
     # A place for each view: the last view's content vanishes at once, instead of turning grey between new parts.
     places = {name: st.container() if name == view else st.empty() for name in views.VIEWS}
@@ -50,7 +51,8 @@ def page() -> None:
         elif view == "runs":
             history.history()
         elif choice.entry.state == "done":
-            finished(choice.entry)
+            with st.container(key="result"):
+                finished(choice.entry)
         else:
             unfinished.panel(choice.entry)
 
@@ -69,7 +71,7 @@ def spoken(entry: runs.Entry) -> bool:
 
 
 def finished(entry: runs.Entry) -> None:
-    """Draw the finding, its ingredients, what the networks saw, what was lost where, fine-tuning and downloads."""
+    """Draw the finding, its ingredients, what was lost where, what the networks saw, fine-tuning and downloads."""
     palette = widgets.palette()
     tuned = None if methods.keeps_parents(entry) else tuning_form.chosen(entry)
     st.session_state[tuning.TILE] = tuning.tile_of(tuned)
@@ -79,9 +81,9 @@ def finished(entry: runs.Entry) -> None:
             f"{escaped(sentence)} To compare, delete it in *Your runs* and run it again.", icon=":material/history:"
         )
     ingredients.brought(entry, palette)
+    lost.lost(entry, palette)
     followed(entry, palette)
     show_images = seen.seen(entry, palette)
-    lost.lost(entry, palette)
     tuning.tuning(entry, palette)
     downloads.downloads(entry)
     show_images()

@@ -44,8 +44,6 @@ class Plan:
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """A line about each network"""
-    unmeasured: tuple[str, ...] = ()
-    """Networks whose accuracy is unknown and slow to measure"""
 
 
 def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
@@ -65,11 +63,6 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
             training=training,
             counts=counts,
             notes=(_data_words(facts), *_network_words(picks, training, entries)),
-            unmeasured=tuple(
-                name
-                for name in _files(picks, training)
-                if not (picks.networks == "own" and picks.code) and not accuracies.words(picks, name, entries)
-            ),
         )
         if picks.networks == "own" and not picks.files:
             return replace(so_far, lacking=NO_FILES)

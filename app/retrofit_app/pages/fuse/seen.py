@@ -12,21 +12,19 @@ from retrofit_app.models import samples, sources
 
 
 def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
-    """Draw empty sheets for a run, or say why there are none.
+    """Draw empty sheets for a run, or the classes if its images are unknown.
 
     Returns:
         A function that fills them, for the end of the page.
     """
-    counts = runs.class_counts(entry)
-    if not counts or not entry.metrics.get("classes"):
-        st.caption("The record does not say which images each network saw.")
-        return _nothing
+    counts, classes = runs.class_counts(entry), entry.metrics.get("classes")
+    if not counts or not classes:  # the record does not say
+        return lambda: None
+    st.header("What each network saw", anchor=False)
     if not entry.config.get("splits"):  # checkpoints know the classes, but not which images
-        st.markdown("**What each network saw**")
-        words = widgets.split(counts, entry.metrics["classes"])
-        st.caption(f"{escaped(words)} The checkpoints say so; they do not name the images.".strip())
-        return _nothing
-    st.markdown("**What each network saw**")
+        widgets.split(counts, classes)
+        st.caption("As the checkpoints say; they do not name the images.")
+        return lambda: None
     slot, data = st.empty(), entry.config["data"]
     slot.html(sheets(samples.blank(entry, counts), palette))
 
@@ -38,7 +36,3 @@ def seen(entry: runs.Entry, palette: figures.Palette) -> Callable[[], None]:
             slot.caption(f"The images of {escaped(PurePath(data).name)} are not shown: {escaped(text)}")
 
     return fill
-
-
-def _nothing() -> None:
-    """Fill nothing, as there are no images."""

@@ -28,17 +28,12 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
     """Draw the fused network's fine-tunings; nothing for methods that keep all networks."""
     if methods.keeps_parents(entry):
         return
-    st.header("What does fine-tuning add?", anchor=False)
     works.undo(TUNINGS, entry)
     every, chosen = TUNINGS.of(entry), tuning_form.chosen(entry)
     if tile_of(chosen) != st.session_state.get(TILE):
         st.rerun()  # the tile above shows another fine-tuning
-    if chosen is None:
-        st.markdown(
-            "A few epochs on all training images may improve the network. The paper fine-tunes for 200 epochs, and restarts the "
-            "learning rate after 10, 30, 70 and 150."
-        )
-    else:
+    if chosen is not None:
+        st.header("What does fine-tuning add?", anchor=False)
         one(entry, palette, chosen, every)
     tuning_form.form(entry, busy=chosen is not None and chosen.going)
 
@@ -62,8 +57,8 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequen
             lambda: epochs_table(chosen),
             entry,
             heading="**Accuracy after each epoch**, on held-out training images",
+            reading=images_words(entry, chosen),
         )
-        st.caption(images_words(entry, chosen))
         equal_budget.panel(entry, chosen, palette)
     if followups.has_network(chosen):
         with st.container(horizontal=True):

@@ -30,7 +30,6 @@ def panel(entry: runs.Entry) -> None:
         works.watch(partial(going.is_going, entry.folder), partial(live, entry.folder))
     else:
         stopped(entry)
-    who_gets_what(entry)
 
 
 def stopped(entry: runs.Entry) -> None:
@@ -59,16 +58,6 @@ def stopped(entry: runs.Entry) -> None:
             entry.folder,
             "You can paste them into a report: they leave out the names of this machine's folders.",
         )
-
-
-def who_gets_what(entry: runs.Entry) -> None:
-    """Draw the split's strip, once the splits file exists."""
-    counts = runs.class_counts(entry)
-    if not counts:
-        return
-    st.markdown("**Who was trained on what**")
-    classes = entry.metrics.get("classes") or [str(index) for index in range(len(counts[0]))]
-    st.caption(escaped(widgets.split(counts, classes)))
 
 
 def live(folder: Path) -> None:
