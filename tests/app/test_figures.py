@@ -16,6 +16,7 @@ from retrofit_app.figures.classes import class_sources
 from retrofit_app.figures.neurons import counterparts, named
 from retrofit_app.figures.palette import shade
 from retrofit_app.figures.placing import RADIUS, number_box, number_positions
+from retrofit_app.figures.plane import ALONE, OTHER
 from retrofit_core.fusion.results import LevelReport, frame
 from tests.marks import each_case
 
@@ -153,8 +154,7 @@ def test_the_same_colour_is_the_same_cluster_under_another_score():
     reference = seen([0, 0, 0, 0, 1, 1, 1, 2, 2, 3])
     other = seen([2, 2, 2, 1, 1, 0, 0, 3, 4, 5])  # 0 is now 2, 1 is now 0, 2 fell apart
     assert counterparts(reference, other).tolist() == [1, -1, 0, -1, -1, -1]
-    colours = colours_of(figures.clusters(other, LIGHT, reference=reference))
-    assert [colours[row] for row in (0, 5, 3, 7)] == [LIGHT.ink, LIGHT.clusters[0], LIGHT.grey, LIGHT.paper]
+    assert figures.marks(other, reference).kinds[[0, 5, 3, 7]].tolist() == [0, 1, OTHER, ALONE]
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def test_every_neuron_is_drawn_once_its_shape_is_the_network_and_its_area_the_im
     """Of whatever groups and scores: one cluster, none, or scores that are all zero."""
     labels = np.unique(labels, return_inverse=True)[1].tolist()
     points = np.random.default_rng(0).normal(size=(8, 3)) * np.array([3.0, 1.0, 0.1])
-    picture = figures.clusters(level(points, labels, scores), LIGHT)
+    picture = figures.clusters(figures.neurons(level(points, labels, scores)), LIGHT)
     drawn = [
         (int(row[0]), symbol, size)
         for trace in marks_of(picture)
@@ -193,7 +193,7 @@ def marks_of(picture: figures.Picture) -> list[Any]:
 def test_outliers_stand_on_the_border_with_a_stroke_outwards_and_are_counted():
     points = np.random.default_rng(0).normal(size=(40, 2))
     points[0] = [500, 0]
-    picture = figures.clusters(level(points, list(range(20)) * 2, widths=(20, 20)), LIGHT)
+    picture = figures.clusters(figures.neurons(level(points, list(range(20)) * 2, widths=(20, 20))), LIGHT)
     strokes = next(trace for trace in reversed(picture.figure.data) if trace.mode == "lines")
     middle = sum(picture.figure.layout.xaxis.range) / 2
     assert f"{sum(value is None for value in strokes.x)} outside the frame" in picture.caption
