@@ -19,6 +19,7 @@ import torch
 from safetensors import safe_open
 
 from retrofit_core.cli import main
+from retrofit_core.cli.fusing import made_words
 from retrofit_core.data import load
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, save_model
@@ -95,6 +96,13 @@ def assert_same_tensors(left, right):
     assert left.keys() == right.keys()
     for name, tensor in left.items():
         assert torch.equal(tensor, right[name])
+
+
+def test_a_kept_parent_is_not_called_a_fusion():
+    """Auto returns a parent that no fusion beats, the first of equals."""
+    assert made_words({"candidates": {"parent 0": 90.0, "parent 1": 95.0, "KF-Linear": 95.0}}, 2) == "Kept parent 1"
+    assert made_words({"candidates": {"parent 0": 90.0, "KF-Linear": 95.0}}, 2) == "Fused 2 parents"
+    assert made_words({}, 3) == "Fused 3 parents"
 
 
 def test_the_same_seed_gives_the_same_numbers(parents):

@@ -1,16 +1,16 @@
 """retrofit methods | fuse | analyse"""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.table import Table
 
 from ..catalogue import CATALOGUE
-from ..runs.config import RunConfig
+from ..runs.config import RunConfig, chosen
 from ..system.registry import known_name
 from ..system.settings import setting
 from .application import OfMethods, command
@@ -154,11 +154,17 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
         say_normalisation(config, config.models, read_images(config, "train"))
         out.print(networks_table(networks))
     where = f", written to {asked.out}" if asked.out else ""
-    out.print(f"Fused {len(config.models)} parents in {result.seconds:.1f} s{where}.")
+    out.print(f"{made_words(result.config, len(config.models))} in {result.seconds:.1f} s{where}.")
     if asked.out and not networks:
         reading = [*pixel_words(config), *arch_words([config.arch, config.target])]
         say_next("retrofit", "evaluate", asked.out, "--data", config.data, *reading)
     return None
+
+
+def made_words(decided: Mapping[str, Any], parents: int) -> str:
+    """What was done, from a result's `config`: Auto keeps a parent that no fusion beats."""
+    name = chosen(decided)
+    return f"Kept {name}" if name.startswith("parent ") else f"Fused {parents} parents"
 
 
 def _going_on(folder: Path | None, asked: FuseRequest, config: RunConfig) -> str:

@@ -178,6 +178,12 @@ def naming(method: str) -> str:
     return " Name a method, as in --method kf-linear." if method == RunConfig.method else ""
 
 
+def chosen(decided: Mapping[str, Any]) -> str:
+    """What Auto chose, from a result's `config`: "KF-Linear, conductance", or "parent 0", which none beat; "" for others."""
+    candidates = decided.get("candidates") or {}
+    return max(candidates, key=lambda name: candidates[name], default="")
+
+
 def title_of(method: str, importance: str | None, options: Mapping[str, Any] | None) -> str:
     """A run in words: method, grouping and importance if given, and other options."""
     others = dict(options or {})

@@ -32,7 +32,7 @@ def test_each_class_has_the_parent_that_knows_it_best():
     ("values", "says"),
     [
         ((91.0, 96.0, 81.0, None), "KF-Linear: every class at least as well"),
-        ((91.0, 66.0, 81.0, None), "no class forgotten; most lost on dog, 66"),
+        ((91.0, 66.0, 81.0, None), "no class forgotten; most lost on dog: 66"),
         ((10.0, 96.0, 3.0, None), "forgotten: cat (10 of 90"),
     ],
 )

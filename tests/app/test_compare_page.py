@@ -145,8 +145,14 @@ def test_the_plan_counts_what_is_there_and_what_cannot_be(runs_folder):
     assert "**3 runs**: 1 is already done, 2 to do. That takes **" in words(page)
     table = tables(page)[0]
     assert "|1. KF-Linear|" in table and "Average|24.2" in table  # the run knows it
-    assert "LP|" not in table and "Not run yet: LP." in words(page)
+    assert "LP|" not in table and "Not run yet: LP. Measured with the run, but not timed yet: Average." in words(page)
     assert page.button(key="start-board").label == "Start"
+
+
+@pytest.mark.parametrize("view", ["runs", "board", "sweep"])
+def test_a_view_keeps_the_choices_of_the_others_without_a_word(view, runs_folder):
+    page = open_page(view=view, runs="kf-linear|hf-linear", of="kf-linear", methods="LP", scores="uniform", seeds="2")
+    assert clean(page) and page.query_params["runs"] == "kf-linear|hf-linear", [each.value for each in page.warning]
 
 
 def test_some_of_each_family_are_chosen_and_each_has_its_line(runs_folder):

@@ -67,7 +67,7 @@ def test_steps_go_from_the_average_over_groups_to_the_fit_and_controls_are_compa
     picture = waterfall(steps, finding(steps), figures.LIGHT)
     assert all(figures.number(step.accuracy) in picture.alt for step in steps)
     assert finding(steps) == (
-        "Groups bring +55.2 points, then the fit +13.6; random groups instead: \N{MINUS SIGN}1.9."
+        "Groups bring +55.2 points (same-index groups +34.8), then the fit +13.6; random groups instead: \N{MINUS SIGN}1.9."
     )
     assert table(steps)["compared with"].tolist() == ["", "row above", "row above", *["fused network"] * 3]
 

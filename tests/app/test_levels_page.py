@@ -177,6 +177,7 @@ def test_home_and_end_and_the_switch_for_shortcuts(record):
     page.button(key="go-first").click().run()
     assert page.selectbox(key="levels-level").value == "features.0"
     assert "key J" in page.button(key="go-next").help
+    assert page.toggle(key="shortcuts").proto.default is True  # with which a browser draws it anew on another page
     page.toggle(key="shortcuts").set_value(False).run()
     assert "key" not in page.button(key="go-next").help
 

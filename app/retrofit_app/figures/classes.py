@@ -142,7 +142,7 @@ def _fate(network: Network, parents: Sequence[Network], classes: Sequence[str]) 
     if points >= 0:
         return "every class at least as well as its best parent"
     kept = "no class forgotten; " if all(best >= GIVES for *_, best in gaps) else ""  # weakly known ones are not judged
-    return f"{kept}most lost on {name}, {share(ours, 0)} of the best parent's {percent(best, 0)}"
+    return f"{kept}most lost on {name}: {percent(ours, 0)}, where that class's best parent gets {percent(best, 0)}"
 
 
 def _in_bold(name: str, network: Network) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from .palette import Palette, mixed, scale
-from .words import listing, percent
+from .words import listing
 
 MOST_CLASSES = 12  # columns of a sheet
 ROWS = 3  # images of the most frequent class
@@ -136,5 +136,9 @@ def split_words(counts: Sequence[Sequence[int]], classes: Sequence[str], network
         max(row[index] for row in counts) / (sum(row[index] for row in counts) or 1) for index in range(len(classes))
     ]
     worst = max(range(len(classes)), key=shares.__getitem__)
-    owner = networks[max(range(len(counts)), key=lambda parent: counts[parent][worst])]
-    return f"Most unequal: {owner} has {percent(100 * shares[worst], 0)} of class {classes[worst]}."
+    # Counts, not shares: networks may have seen the same images.
+    fewest, *_, most = sorted((row[worst], name) for row, name in zip(counts, networks, strict=True))
+    return (
+        f"Most unequal: {most[1]} saw {most[0]:,} image{'' if most[0] == 1 else 's'} of class {classes[worst]}, {fewest[1]} "
+        f"{fewest[0]:,}."
+    )

@@ -6,7 +6,7 @@ Only `networks_of` decides which networks a run shows; tables and pictures use w
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -202,9 +202,16 @@ def groups(entries: Sequence[Entry], known: Iterable[Entry], apart: bool = False
         together.setdefault(kind(entry), []).append(entry)
     others = [entry for entry in known if entry.state == "done" and entry.accuracy is not None]
     importance = shared_importance(entries)
-    return [
+    made = [
         _group(members, [entry for entry in others if kind(entry) == fused], apart, importance)
         for fused, members in together.items()
+    ]
+    titles = [group.title for group in made]
+    return [
+        group
+        if titles.count(group.title) == 1
+        else replace(group, title=f"{group.title}, of run {group.entry.title or group.entry.name}")
+        for group in made
     ]
 
 

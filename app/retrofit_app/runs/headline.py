@@ -22,7 +22,7 @@ def title(entry: Entry, counts: Sequence[Sequence[int]] | None) -> str:
     """What was made of the networks; for `counts` see `rows`."""
     parents, together = len(entry.config["models"]), methods.keeps_parents(entry)
     if kept := methods.keeps_one(entry):
-        return f"Auto kept {kept}: no fusion beat it on held-out samples"
+        return f"Auto kept {kept}: no fusion did better"
     if not together and _halves(counts, parents) and _sees_all(entry.metrics["networks"]["fused"]):
         return "Two half-blind networks, one that sees it all"
     return named(parents, together)

@@ -37,7 +37,7 @@ NAMES = {
     "random": "random groups (one draw)",
     UNWEIGHTED: "uniform importance",
 }
-GROUPS, RANDOM = "+ groups, no fit", first_up(NAMES["random"])
+GROUPS, SAME_INDEX, RANDOM = "+ groups, no fit", first_up(NAMES["same_index"]), first_up(NAMES["random"])
 READING = (
     "Lines at the bars' ends: 95 % intervals, paired image by image. A step is compared with the row above, a control (hatched) "
     "with the fused network. A control has the same fit; its groups ignore what the neurons do, or every neuron counts alike "
@@ -137,8 +137,14 @@ def finding(steps: list[Step]) -> str:
     gains = [step for step in steps if step.brings and not step.control]
     if not gains:
         return ""
-    first = "Groups bring" if gains[0].name == GROUPS else "Groups and fit together bring"
-    said = f"{first} {_gain(gains[0], ' points')}{''.join(f', then the fit {_gain(step)}' for step in gains[1:])}"
+    first, beside = "Groups and fit together bring", ""
+    if gains[0].name == GROUPS:
+        first = "Groups bring"  # the average has no importance weights; those of same-index groups are part of the gain
+        plain = [step.unfitted - steps[0].accuracy for step in steps if step.name == SAME_INDEX and step.unfitted]
+        beside = "".join(f" (same-index groups {signed(points)})" for points in plain)
+    said = (
+        f"{first} {_gain(gains[0], ' points')}{beside}{''.join(f', then the fit {_gain(step)}' for step in gains[1:])}"
+    )
     drawn = [f"; random groups instead: {_gain(step)}" for step in steps if step.name == RANDOM]
     return f"{said}{''.join(drawn)}."
 

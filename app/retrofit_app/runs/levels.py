@@ -124,8 +124,9 @@ def strip_words(entry: Entry, overview: Overview) -> str:
         * methods.is_trained_after(entry)
     )
     return (
-        "A block's height is the width of its level, its number the error in per cent of the neurons' importance-weighted "
-        f"energy{line}. Grouping error: neurons of a group are not alike. {kinds}{before} {accuracy_words(entry, overview)}"
+        "The wider a level, the higher its block (the parents' are on a smaller scale); its number is the error in per cent of "
+        f"the neurons' importance-weighted energy{line}. Grouping error: neurons of a group are not alike. {kinds}{before}"
+        f" {accuracy_words(entry, overview)}"
     )
 
 

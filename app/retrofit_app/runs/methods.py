@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from retrofit_app.figures import lettered
+from retrofit_core.runs import config as settings
 from retrofit_core.runs.store import read_json
 
 from .records import Entry
@@ -86,8 +87,7 @@ def uses_samples(entry: Entry) -> bool:
 
 def chosen(entry: Entry) -> str:
     """What a finished run of Auto chose: "KF-Linear, conductance", or "parent 0" if no fusion beat that; empty for others."""
-    candidates = decided(entry).get("candidates") or {}
-    return max(candidates, key=lambda name: candidates[name], default="")
+    return settings.chosen(decided(entry))
 
 
 def chosen_words(entry: Entry) -> str:

@@ -69,7 +69,7 @@ def way_in(shows: str, turns: str, keys: str = "") -> None:
         turns: what PAGES turn.
         keys: further keys.
     """
-    are_on = st.session_state.setdefault("shortcuts", True)
+    are_on = st.session_state.get("shortcuts", True)
     with st.sidebar:
         st.button(
             "Lecture mode",
@@ -84,6 +84,7 @@ def way_in(shows: str, turns: str, keys: str = "") -> None:
         )
         st.toggle(
             "Keyboard shortcuts",
+            value=True,  # not set in the state before, which another page would show as off
             key="shortcuts",
             persist_state="session",
             help=f"{keys} Switch them off if they get in your way.".strip(),
@@ -109,7 +110,7 @@ def ends(turn: Callable[[int], None], title: str, note: str, answers: int = 0) -
         title: the page's name, above its notes.
         answers: how many the page has. Keys turn the page once all are revealed.
     """
-    keys, shown = st.session_state.setdefault("shortcuts", True), min(LECTURE.current("shown"), answers)
+    keys, shown = st.session_state.get("shortcuts", True), min(LECTURE.current("shown"), answers)
 
     def go(by: int) -> None:
         now = min(LECTURE.current("shown"), answers)

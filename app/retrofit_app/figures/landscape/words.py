@@ -58,15 +58,19 @@ def average_words(survey: Any) -> str:
 
 
 def better_words(survey: Any) -> str:
-    """The grid's lowest loss and highest accuracy if no marked network has as good ones; empty if neither is so."""
-    found = []
+    """The grid's lowest loss and highest accuracy if no marked network has as good ones, and whether one point of the grid has
+    both; empty if neither is so."""
+    found, places, finished = [], [], survey.finished.numpy()
     for kind, best in (("loss", min), ("accuracy", max)):
         network = best(survey.markers, key=lambda marker: getattr(marker, kind))
-        grid, own = best(finite(getattr(survey, kind).numpy(), survey.finished.numpy())), getattr(network, kind)
+        values = getattr(survey, kind).numpy()
+        grid, own = best(finite(values, finished)), getattr(network, kind)
         value, marked = values_words(kind, float(grid)), values_words(kind, own)
         if best(grid, own) != own and value != marked:
             found.append(f"{kind} {value} ({short(network.name)} {marked})")
-    return f"Some mixtures beat every marked network on these images: {listing(found)}." if found else ""
+            places.append((values == grid) & finished)
+    apart = " at another point" if len(places) == 2 and not (places[0] & places[1]).any() else ""
+    return f"Some mixtures beat every marked network on these images: {listing(found)}{apart}." if found else ""
 
 
 def rises_words(survey: Any) -> str:
@@ -78,7 +82,8 @@ def rises_words(survey: Any) -> str:
         if least == most
         else f"least around {short(rises[0].name)} ({least} on average), most around {short(rises[-1].name)} ({most})"
     )
-    return f"Rise of the loss at a distance of {loss_words(survey.facts['radius'])} in the plane's directions: {where}."
+    slope = "; where it falls, there is no basin" if rises[0].mean <= -0.005 else ""  # as the words round it
+    return f"Rise of the loss at a distance of {loss_words(survey.facts['radius'])} in the plane's directions: {where}{slope}."
 
 
 def loss_words(value: float) -> str:

@@ -8,7 +8,6 @@ from retrofit_app.address.rule import Parameter, declared, option, switch
 from retrofit_app.address.session import Scope
 from retrofit_app.runs.sweeps import USUAL
 
-COMPARE = Scope("compare", ("order", "apart", "left", "right", "upper", "lower"))
 VIEWS = {"runs": "Runs side by side", "board": "Leaderboard of methods", "sweep": "Sweep of one setting"}
 MOST_SEEDS = 10  # of a sweep
 ORDERS = {
@@ -53,6 +52,10 @@ class Swept:
     values: str
     """Separated by commas"""
     seeds: int = declared(1, number(1, MOST_SEEDS, 0))
+
+
+#: A view reads its own parameters and keeps the others', to which its user may come back.
+COMPARE = Scope("compare", (RunTable, Board, Swept, "left", "right", "upper", "lower"))
 
 
 def swept_run(runs: Sequence[str], usual: str) -> str:

@@ -141,6 +141,8 @@ def table(leaderboard: Leaderboard, entry: runs.Entry, every: Sequence[BoardRow]
     note = f"{images}{runs.networks_words(entry)}; {weighed}{leaderboard.base.samples} samples, seed {leaderboard.base.seed}."
     if waiting:
         note += f" Not run yet: {listing(waiting)}."
+    if known := [row.name for row in ranked_rows if row.method and row.seconds is None and not row.run]:
+        note += f" Measured with the run, but not timed yet: {listing(known)}."
     return Table("Leaderboard of methods on the same networks", COLUMNS, tuple(lines), (note,))
 
 

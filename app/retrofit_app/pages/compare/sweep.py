@@ -24,8 +24,10 @@ from .parameters import COMPARE
 CLICKED = "sweep-clicked"  # the run of a clicked point
 READING = (
     "A bar is the 95 % interval of the difference from the best value, paired image by image: where it reaches the best point's "
-    "height, the two may be equal. Open marks are single seeds, which widen the intervals. Click a point to open its run."
+    "height, the two may be equal. Click a point to open its run."
 )
+SEEDS = " Open marks are single seeds, which widen the intervals."
+ONE = " Each value ran with one seed: how much another one changes it is unknown."
 
 
 @st.fragment
@@ -85,7 +87,7 @@ def _form(finished: Mapping[str, runs.Entry], settings: Mapping[str, Any]) -> No
             "Three to nine values",
             **COMPARE.control("values"),
             width=210,
-            help=f"Separated by commas. {settings[COMPARE.current('over')].help}.",
+            help=f"Separated by commas. {settings[COMPARE.current('over')].help.rstrip('.')}.",
         )
         st.number_input(
             "Seeds", 1, parameters.MOST_SEEDS, **COMPARE.control("seeds"), width=90, help="Runs of each value."
@@ -124,7 +126,7 @@ def _results(work: SweepWork, palette: Palette) -> None:
             _origin(work),
             heading=claimed(finding(curve)),
             below=escaped(f"Beside it: {words}."),
-            reading=READING,
+            reading=READING + (SEEDS if curve["seeds"] > 1 else ONE),
             on_select=point_at,
             selection_mode="points",
         )

@@ -72,15 +72,18 @@ def notes(groups: Sequence[Group]) -> list[str]:
 
 def findings(groups: Sequence[Group]) -> list[str]:
     """A sentence about each group, with intervals."""
-    sentences = []
+    sentences, every = [], [row for group in groups for row in group.rows]
+    names = {id(row): name for row, name in zip(every, _titles(every), strict=True)}
+    theirs = " on its networks" if len(groups) > 1 else ""
     for group in groups:
         measured = sorted((row for row in group.rows if row.n), key=lambda row: -(row.accuracy or 0.0))
         if not measured:
             continue
         best, parent = measured[0], group.best_parent
-        equal = [row.name for row in measured if row.accuracy == best.accuracy]
+        name = names[id(best)]
+        equal = [names[id(row)] for row in measured if row.accuracy == best.accuracy]
         if len(measured) == 1:
-            words = f"{best.name} gets {percent(best.accuracy or 0.0)}"
+            words = f"{name} gets {percent(best.accuracy or 0.0)}"
         elif len(equal) > 1:
             words = f"{listing(equal)} are tied with {percent(best.accuracy or 0.0)}"
         else:
@@ -90,13 +93,15 @@ def findings(groups: Sequence[Group]) -> list[str]:
             tie = ", which are tied" if len(seconds) > 1 else ""
             together = best.networks and methods.keeps_parents(best.networks[0].entry)
             words = (
-                f"{best.name} is the best with {percent(best.accuracy or 0.0)}, {ahead} of "
-                f"{listing([row.name for row in seconds])}{tie}; the difference is {gaps[0].words} points"
+                f"{name} is the best{theirs} with {percent(best.accuracy or 0.0)}, {ahead} of "
+                f"{listing([names[id(row)] for row in seconds])}{tie}; the difference is {gaps[0].words} points"
                 f"{'; it keeps all networks side by side' if together else ''}"
             )
-        if parent is not None:
+        if parent is not None and best.networks and methods.keeps_one(best.networks[0].entry) == parent.name:
+            words += "; it is the best parent itself"
+        elif parent is not None:
             more, than = difference(best.each, parent.each), f"the best parent ({parent.name})"
-            one = f"{best.name} is" if len(equal) == 1 else "they are"
+            one = f"{name} is" if len(equal) == 1 else "they are"
             words += f"; {one} {more.than(than).replace('**', '') if more.points else f'a tie with {than}'}"
         sentences.append(f"{words}.")
     return sentences
@@ -149,9 +154,12 @@ def settings(groups: Sequence[Group], every: bool) -> Table:
 
 
 def _titles(rows: Sequence[Row]) -> list[str]:
-    """Names of rows, with a run's name if two are equal."""
+    """Names of rows, with their runs' titles or names if two are equal."""
     names = [row.name for row in rows]
-    return [name if names.count(name) == 1 else f"{name} ({row.id})" for name, row in zip(names, rows, strict=True)]
+    return [
+        name if names.count(name) == 1 else f"{name} ({row.networks[0].entry.title or row.id})"
+        for name, row in zip(names, rows, strict=True)
+    ]
 
 
 def _seeds(row: Row) -> dict[str, str]:

@@ -119,9 +119,9 @@ def _lost(entry: runs.Entry, palette: Palette) -> Slide | None:
         "levels",
         f"The networks have {len(overview.table)} levels. Is accuracy lost at any level?",
         escaped(caption),
-        "Blocks: height is the width of a level; the stronger the colour, the larger its error. The line above is the "
-        "accuracy after each level: the left end is the ensemble, the right end the fused network. The page "
-        "Levels continues from here.",
+        "Blocks: the wider the level, the higher, the networks on a smaller scale; the stronger the colour, the larger its "
+        "error. The line above is the accuracy after each level: the left end is the ensemble, the right end the fused network. "
+        "The page Levels continues from here.",
         1,
         draw,
     )

@@ -12,10 +12,10 @@ from .view import View
 LEARNED = {"activations": "step=3", "importance": "step=5", "grouping": "step=4", "targets": "step=6", "fit": "step=7"}
 NETWORK = (
     "**The drawn network.** The networks on the left, with a slice for each level, flow into the fused one, with a block for "
-    "each level. A block's height shows the width of the level (its square root), and its shade and number show the error in "
-    "per cent of its neurons' energy. A hatched block's error is mostly approximation. The line above is the accuracy if the "
-    "fusion stopped after that level; it starts with the ensemble, all networks side by side. Click a level to open it, or "
-    "press J, K, Home or End."
+    "each level. A block's height shows the width of the level (its square root; the slices are on a smaller scale), and its "
+    "shade and number show the error in per cent of its neurons' energy. A hatched block's error is mostly approximation. The "
+    "line above is the accuracy if the fusion stopped after that level; it starts with the ensemble, all networks side by "
+    "side. Click a level to open it, or press J, K, Home or End."
 )
 STEPS = {
     "activations": (

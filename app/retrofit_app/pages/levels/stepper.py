@@ -44,7 +44,7 @@ def shortcuts() -> None:
 
 def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
     """Draw ‹ the level's name ›, and the steps inside it."""
-    keys = st.session_state.setdefault("shortcuts", True)
+    keys = st.session_state.get("shortcuts", True)
 
     def target(to: str, start: int) -> int:
         last = len(names) - 1

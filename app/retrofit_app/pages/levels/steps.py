@@ -193,11 +193,12 @@ def course(view: View) -> None:
         "curve",
         "**How did the fit go?**",
         lambda: pd.DataFrame(report.curve),
-        log=bool(st.session_state.setdefault("log", True)),
+        log=bool(st.session_state.get("log", True)),
     )
     if not view.lecture:
         st.toggle(
             "Logarithmic loss",
+            value=True,
             key="log",
             persist_state="session",
             help="Equal steps are equal factors: small losses can be told apart.",

@@ -19,7 +19,8 @@ from . import lecture, parameters, taking
 
 READING = (
     "A claim is a difference between two methods in the paper. It is agreed if ours has its sign, contradicted if ours has the "
-    "opposite one, and undecided if our 95 % interval contains 0. Each counts once, at its fullest measured scale."
+    "opposite one, and undecided if our 95 % interval contains 0. Each counts once, at its fullest measured scale. A method with "
+    "several scores counts with its best one: in brackets ours, in the paper maybe another."
 )
 
 FAILED = (
