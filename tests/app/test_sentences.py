@@ -147,7 +147,7 @@ def of_classes(*per_class: list[float]) -> str:
 
 def kept(ours: list[float], second: float = 80.0) -> str:
     parent = classes.Network("A", "parent", 0.0, [90.0, second])
-    return classes.forgotten(classes.Network("fused", "fused", 0.0, ours), [parent], ["cat", "dog"])
+    return classes.forgotten([classes.Network("fused", "fused", 0.0, ours)], [parent], ["cat", "dog"])
 
 
 def of_matched(*errors: float) -> str:
@@ -253,10 +253,10 @@ SAID = [
     (split_words([[10, 1], [10, 0]], "ab", "AB"), "A saw 1 image of class b, B 0", "images of"),
     (of_classes([90.0, 0.0], [0.0, 90.0]), "Network A knows cat best and network B knows dog best", "No parent"),
     (of_classes([90.0, 90.0], [90.0, 90.0]), "No parent is ahead", "best"),
-    (kept([95.0, 85.0]), "every class at least as well", "forg"),
-    (kept([95.0, 70.0]), "forgets no class; it loses most on dog: 70 %", "has forgotten"),
-    (kept([95.0, 2.0]), "has forgotten dog", "at least"),
-    (kept([95.0, 2.0], 40.0), "fused loses most on dog: 2 %, where that class's best parent gets 40 %", "forg"),
+    (kept([95.0, 85.0]), "fused: every class at least as well", "forg"),
+    (kept([95.0, 70.0]), "no class forgotten; most lost on dog: 70 %", "forgotten:"),
+    (kept([95.0, 2.0]), "forgotten: dog", "at least"),
+    (kept([95.0, 2.0], 40.0), "fused: most lost on dog: 2 %, where that class's best parent gets 40 %", "forg"),
     (classes._mistakes(np.array([[3, 1], [0, 2]]), ["cat", "dog"], "network A"), "Network A gets 5 of 6", "network A"),
     (of_matched(0.1, 0.3), "X has an error of 10.0 %, Y of 30.0 %", "the same"),
     (of_matched(0.3, 0.1), "Y has an error of 10.0 %, X of 30.0 %", "the same"),
