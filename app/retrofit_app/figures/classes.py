@@ -249,13 +249,13 @@ def confusion_matrix(counts: np.ndarray, classes: Sequence[str], name: str, pale
 def _mistakes(counts: np.ndarray, classes: Sequence[str], name: str) -> str:
     images, right = int(counts.sum()), int(np.trace(counts))
     if images == right:
-        return f"{name} gets all {images:,} images right."
+        return f"{first_up(name)} gets all {images:,} images right."
     mistakes = np.where(np.eye(len(classes), dtype=bool), 0, counts)
     row, column = divmod(int(mistakes.argmax()), len(classes))
     most = int(mistakes[row, column])
     times = "once" if most == 1 else f"{most:,} times"
     return (
-        f"{name} gets {right:,} of {images:,} images right ({percent(100 * right / images)}). Most often it takes "
+        f"{first_up(name)} gets {right:,} of {images:,} images right ({percent(100 * right / images)}). Most often it takes "
         f"{classes[row]} for {classes[column]}, {times}."
     )
 
