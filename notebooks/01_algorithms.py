@@ -20,10 +20,9 @@
 # `tests/experiments/test_capabilities.py` tries every cell on small networks. Seconds; nothing is measured.
 
 # %%
+import plotly.express as px
 from IPython.display import display
 
-from retrofit_app.figures import LIGHT
-from retrofit_app.figures.ticks import tick_grid
 from retrofit_core import METHODS
 from retrofit_core.data import load
 from retrofit_core.experiments.capabilities import capabilities, compared_capabilities
@@ -42,15 +41,30 @@ SIGNS = {
     "only here": (0.5, "only here"),
     "only in the paper": (0.5, "only in the paper"),
 }
+
+
+def tick_table(frame, signs):
+    shades, words = frame.map(lambda value: signs[value][0]), frame.map(lambda value: signs[value][1])
+    shades.columns = [title.replace(" ", "<br>") for title in frame.columns]
+    picture = px.imshow(
+        shades, color_continuous_scale=["#F4F4F0", "#7DB8B8"], aspect="auto", height=100 + 28 * len(frame)
+    )
+    picture.update_traces(text=words, texttemplate="%{text}", hovertemplate="%{y}, %{x}: %{text}", xgap=3, ygap=3)
+    picture.update_xaxes(side="top", title="", tickangle=0)
+    return picture.update_layout(
+        coloraxis_showscale=False, yaxis_title="", plot_bgcolor="#FFF", margin={"t": 90, "b": 8}
+    )
+
+
 compared = compared_capabilities()
-tick_grid(compared, LIGHT, SIGNS)
+tick_table(compared, SIGNS)
 
 # %% [markdown]
 # ## Every method that there is
 
 # %%
 ours = capabilities()
-tick_grid(ours, LIGHT, {True: (1, "✓"), False: (0, "")})
+tick_table(ours, {True: (1, "✓"), False: (0, "")})
 
 # %% [markdown]
 # ## A refusal

@@ -33,7 +33,8 @@ COLUMNS = None  # only these; None: all
 # %%
 from IPython.display import display
 
-from retrofit_app.figures import LIGHT, Network, class_grid
+from retrofit_app.figures import LIGHT, Network
+from retrofit_app.figures.classes import class_sources
 from retrofit_app.figures.paper import beside_in_parts, differences, rank_against_rank
 from retrofit_core.experiments import table
 
@@ -83,9 +84,9 @@ ROWS = [
     "Git-Re-Basin, conductance",
 ]
 networks = [
-    Network(row, "fused" if "F-" in row else "parent", trained.number(row), trained.per_class(row)) for row in ROWS
+    Network(row, "fused" if "F-" in row else "reference", trained.number(row), trained.per_class(row)) for row in ROWS
 ]
-class_grid(networks, trained.classes, LIGHT)
+class_sources(networks[:2], networks[2:], trained.classes, LIGHT)
 
 # %% [markdown]
 # ## Two networks, given: 14 epochs

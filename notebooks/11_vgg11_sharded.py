@@ -32,8 +32,9 @@ COLUMNS = None  # only these; None: all
 # %%
 from IPython.display import display
 
-from retrofit_app.figures import LIGHT, Network, class_grid
+from retrofit_app.figures import LIGHT, Network
 from retrofit_app.figures.across import across
+from retrofit_app.figures.classes import class_sources
 from retrofit_app.figures.paper import beside_in_parts, differences, rank_against_rank
 from retrofit_core.experiments import table
 
@@ -78,11 +79,11 @@ differences(full, LIGHT)
 # %%
 SHOWN = ["Parent 0", "Parent 1", "Ensemble", "KF-Linear, conductance", "HF-Linear, uniform", "LP"]
 networks = [
-    Network(row, "fused" if "F-" in row else "parent", full.number(row), full.per_class(row))
+    Network(row, "fused" if "F-" in row else "reference", full.number(row), full.per_class(row))
     for row in SHOWN
     if full.line(row).mean is not None
 ]
-class_grid(networks, full.classes, LIGHT)
+class_sources(networks[:2], networks[2:], full.classes, LIGHT)
 
 # %% [markdown]
 # ## Two networks, given: half of VGG11's channels, 8 epochs

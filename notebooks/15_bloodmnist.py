@@ -31,7 +31,8 @@ ROWS = None  # what is measured where it is missing, as ("KF-Linear",); None: al
 # %%
 from IPython.display import display
 
-from retrofit_app.figures import LIGHT, Network, class_grid
+from retrofit_app.figures import LIGHT, Network
+from retrofit_app.figures.classes import class_sources
 from retrofit_app.figures.paper import beside_in_parts, differences, rank_against_rank
 from retrofit_core.experiments import table
 
@@ -78,9 +79,9 @@ SHOWN = [
 main = column.main  # all at one scale
 measured = [row for row in SHOWN if main.line(row).mean is not None]
 networks = [
-    Network(row, "fused" if "F-" in row else "parent", main.number(row), main.per_class(row)) for row in measured
+    Network(row, "fused" if "F-" in row else "reference", main.number(row), main.per_class(row)) for row in measured
 ]
-class_grid(networks, main.classes, LIGHT)
+class_sources(networks[:2], networks[2:], main.classes, LIGHT)
 
 # %% [markdown]
 # ## All numbers

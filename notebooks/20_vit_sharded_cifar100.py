@@ -32,8 +32,9 @@ COLUMNS = None  # only these; None: all
 # %%
 from IPython.display import display
 
-from retrofit_app.figures import LIGHT, Network, class_grid
+from retrofit_app.figures import LIGHT, Network
 from retrofit_app.figures.across import across, measured_in
+from retrofit_app.figures.classes import class_sources
 from retrofit_app.figures.paper import beside_in_parts, differences, rank_against_rank
 from retrofit_core.experiments import table
 
@@ -71,11 +72,11 @@ differences(two_way, LIGHT)
 SHOWN = ["Parent 0", "Parent 1", "Ensemble", "HF-Gradient, uniform", "KF-Gradient, uniform", "LP", "KD"]
 main = two_way.main  # all at one scale
 networks = [
-    Network(row, "fused" if "F-" in row else "parent", main.number(row), main.per_class(row))
+    Network(row, "fused" if "F-" in row else "reference", main.number(row), main.per_class(row))
     for row in SHOWN
     if main.line(row).mean is not None
 ]
-class_grid(networks, main.classes, LIGHT)
+class_sources(networks[:2], networks[2:], main.classes, LIGHT)
 
 # %% [markdown]
 # ## More networks

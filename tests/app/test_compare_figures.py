@@ -31,13 +31,13 @@ def test_each_class_has_the_parent_that_knows_it_best():
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ((91.0, 96.0, 81.0, None), "knows every class at least as well"),
-        ((91.0, 66.0, 81.0, None), "forgets no class; it loses most on dog: 66"),
-        ((10.0, 96.0, 3.0, None), "forgotten cat (10 of 90"),
+        ((91.0, 96.0, 81.0, None), "KF-Linear: every class at least as well"),
+        ((91.0, 66.0, 81.0, None), "no class forgotten; most lost on dog: 66"),
+        ((10.0, 96.0, 3.0, None), "forgotten: cat (10 of 90"),
     ],
 )
 def test_forgotten_classes_are_named(values, says):
-    assert says in forgotten(fused(*values), [A, B], CLASSES).replace("\N{NO-BREAK SPACE}", " ")
+    assert says in forgotten([fused(*values)], [A, B], CLASSES).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_columns_stand_by_the_parent_that_knows_them():
@@ -45,7 +45,7 @@ def test_columns_stand_by_the_parent_that_knows_them():
     heat, numbers, band = picture.figure.data
     assert list(picture.figure.layout.xaxis.ticktext) == CLASSES and len(heat.z) == 3
     assert list(band.text) == ["A", "B", "=", "="]
-    assert "–" in numbers.text and "loses most on dog" in picture.alt
+    assert "–" in numbers.text and "most lost on dog" in picture.alt
     flipped = class_sources([B, A], [], CLASSES, LIGHT).figure
     assert "class dog" in flipped.data[0].hovertext[0][0]
     assert list(flipped.layout.xaxis.ticktext) == ["dog", "cat", "owl", "fox"]

@@ -29,7 +29,6 @@ FUSED = Network("KF-Linear", "fused", 93.0, [92.0, None])
 STEPS = [Step("Plain average", 0.0, 20.0), Step("+ fit", 20.0, 80.0, figures.Difference(60.0, (50.0, 70.0)))]
 TARGETS, OUTPUTS = (values[:, 0].double().numpy() for values in (ANALYSIS.targets, ANALYSIS.outputs))
 FIGURES = {
-    "classes": lambda palette: figures.class_grid([PARENT, FUSED], ["cat", "owl"], palette),
     "sources": lambda palette: class_sources([PARENT], [FUSED], ["cat", "owl"], palette),
     "confusion": lambda palette: confusion_matrix(np.array([[3, 1], [0, 4]]), ["cat", "owl"], "KF-Linear", palette),
     "network": lambda palette: figures.drawn_network(TABLE, course(ACCURACY, 359), palette, 1),

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from retrofit_app import figures
 from retrofit_app.figures import DARK, LIGHT, Network
+from retrofit_app.figures.classes import class_sources
 from retrofit_app.figures.neurons import counterparts, named
 from retrofit_app.figures.palette import shade
 from retrofit_app.figures.placing import RADIUS, number_box, number_positions
+from retrofit_app.figures.plane import ALONE, OTHER
 from retrofit_core.fusion.results import LevelReport, frame
 from tests.marks import each_case
 
@@ -52,14 +54,13 @@ def level(points: np.ndarray, labels: list[int], scores: list[float] | None = No
 def test_cells_of_classes_say_what_was_measured_and_a_class_without_samples_is_a_dash():
     names = ["immature granulocytes", "?"]
     networks = [*NETWORKS, Network("B", "parent", 50.0, [100 * 5932 / 5949, 0.0])]
-    picture = figures.class_grid(networks, names, LIGHT)
+    picture = class_sources([], networks, names, LIGHT)
     cells, words = picture.figure.data
     assert list(words.text) == ["100", "0", "97", "94", "92", "–", "99.7", "0"]  # nearly all does not read as all
     places = dict(zip(zip(words.x, words.y, strict=True), words.text, strict=True))
     for name, row in zip(cells.y, cells.z, strict=True):
         for column, value in zip(cells.x, row, strict=True):
             assert places[column, name] == ("–" if value is None or value != value else figures.share(value, 0))
-    assert "network A fails on" in picture.alt and "with 94" in picture.alt
     assert list(picture.figure.layout.xaxis.ticktext) == ["immature granulocytes", "“?”"]  # signs in quotes
 
 
@@ -153,8 +154,7 @@ def test_the_same_colour_is_the_same_cluster_under_another_score():
     reference = seen([0, 0, 0, 0, 1, 1, 1, 2, 2, 3])
     other = seen([2, 2, 2, 1, 1, 0, 0, 3, 4, 5])  # 0 is now 2, 1 is now 0, 2 fell apart
     assert counterparts(reference, other).tolist() == [1, -1, 0, -1, -1, -1]
-    colours = colours_of(figures.clusters(other, LIGHT, reference=reference))
-    assert [colours[row] for row in (0, 5, 3, 7)] == [LIGHT.ink, LIGHT.clusters[0], LIGHT.grey, LIGHT.paper]
+    assert figures.marks(other, reference).kinds[[0, 5, 3, 7]].tolist() == [0, 1, OTHER, ALONE]
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def test_every_neuron_is_drawn_once_its_shape_is_the_network_and_its_area_the_im
     """Of whatever groups and scores: one cluster, none, or scores that are all zero."""
     labels = np.unique(labels, return_inverse=True)[1].tolist()
     points = np.random.default_rng(0).normal(size=(8, 3)) * np.array([3.0, 1.0, 0.1])
-    picture = figures.clusters(level(points, labels, scores), LIGHT)
+    picture = figures.clusters(figures.neurons(level(points, labels, scores)), LIGHT)
     drawn = [
         (int(row[0]), symbol, size)
         for trace in marks_of(picture)
@@ -193,7 +193,7 @@ def marks_of(picture: figures.Picture) -> list[Any]:
 def test_outliers_stand_on_the_border_with_a_stroke_outwards_and_are_counted():
     points = np.random.default_rng(0).normal(size=(40, 2))
     points[0] = [500, 0]
-    picture = figures.clusters(level(points, list(range(20)) * 2, widths=(20, 20)), LIGHT)
+    picture = figures.clusters(figures.neurons(level(points, list(range(20)) * 2, widths=(20, 20))), LIGHT)
     strokes = next(trace for trace in reversed(picture.figure.data) if trace.mode == "lines")
     middle = sum(picture.figure.layout.xaxis.range) / 2
     assert f"{sum(value is None for value in strokes.x)} outside the frame" in picture.caption
@@ -219,7 +219,7 @@ def contrast(first: str, second: str) -> float:
 def test_text_and_marks_have_contrast_and_lettering_can_be_read_on_every_shade(palette):
     assert min(contrast(*shade(share / 200, palette)) for share in range(201)) >= 4.5
     networks = [Network("A", "parent", 50.0, [share, 100 - share]) for share in (0.0, 30.0, 45.0, 61.0)]
-    cells, words = figures.class_grid(networks, ["0", "1"], palette).figure.data
+    cells, words = class_sources([], networks, ["0", "1"], palette).figure.data
     expected = [shade(value / 100, palette)[1] for row in cells.z for value in row]
     assert list(words.textfont.color) == expected and len(set(expected)) == 2
     assert all(contrast(colour, palette.paper) >= 4.5 for colour in (palette.ink, palette.muted, palette.accent))

@@ -178,7 +178,7 @@ def test_rows_are_drawn_over_columns_the_paper_beside_ours(tmp_path, monkeypatch
     assert drawn == {("KF-Gradient, uniform", "x"): (73.2, 76.1), ("KF-Gradient, uniform", "x2"): (60, 60)}
     unmeasured = table("widths", runs=tmp_path / "none").column("1x, 1x")
     wider = across([*columns, unmeasured], ["KF-Gradient, uniform"], DARK, "samples")
-    assert wider.figure.layout.xaxis.categoryarray == ("1k samples", "5k samples")  # no empty places
+    assert all(len(trace.x) == 2 for trace in wider.figure.data)  # no empty places
     assert wider.figure.layout.xaxis.title.text == "samples"
     assert "1k samples 60.0\N{NO-BREAK SPACE}% (paper 73.2" in picture.caption
     with pytest.raises(ValueError, match="nothing is measured"):

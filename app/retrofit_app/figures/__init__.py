@@ -5,7 +5,7 @@ Colours, shapes and sizes follow one set of tokens (`palette`).
 """
 
 from .agreement import agreement_matrix, agreement_words, cluster_sizes, index_words, title
-from .classes import Network, class_grid
+from .classes import Network
 from .clusters import cluster_key, clusters
 from .diagnosis import AVERAGED, fitted, worst_level
 from .fits import group_words, loss_curve, loss_plane, residual_bars, stream_words

@@ -16,6 +16,7 @@ from .words import first_up, letter, listing, number, percent, quoted, share
 LETTERED = 20  # most classes for which cells have numbers and columns names
 #: A parent knows a class from this accuracy in per cent; below this share of it, the class is forgotten.
 GIVES, FORGOTTEN = 50.0, 0.5
+LOST, MOST_TOLD = "forgotten:", 3  # most fates that are told; of more, only forgotten classes
 EQUAL = 1.0  # points within which two parents know a class equally well
 SOURCE = "best parent"
 PALEST = 0.08  # of a confusion matrix's full tint, so that a single mistake shows
@@ -33,24 +34,6 @@ class Network:
     per_class: Sequence[float | None]
 
 
-def class_grid(networks: Sequence[Network], classes: Sequence[str], palette: Palette) -> Picture:
-    """Each network's accuracy on each class, with numbers in the cells."""
-    lines = [escape(network.name) for network in networks]
-    top, across = class_axis("class", list(map(quoted, classes)), palette)
-    return drawn(
-        palette,
-        _cells(networks, list(range(len(classes))), classes, palette),
-        14 + top + 34 * len(networks),
-        "Table of accuracy by class",
-        f"{'; '.join(filter(None, (_weakest(network, classes) for network in networks)))}.",
-        title="Test accuracy by class, in per cent",
-        caption="",
-        margin=(room(lines), 4, top, 10),
-        xaxis=across,
-        yaxis=rows(palette, lines),
-    )
-
-
 def class_sources(
     parents: Sequence[Network], fused: Sequence[Network], classes: Sequence[str], palette: Palette
 ) -> Picture:
@@ -66,13 +49,12 @@ def class_sources(
     top, across = class_axis("class" if few else f"{len(classes)} classes", named, palette)
     band = [SOURCE] if len(parents) > 1 else []
     high = max(34, 8 + 17 * max(map(len, lines)))  # px, a row
-    words = " ".join(forgotten(network, parents, classes) for network in fused)
     return drawn(
         palette,
         [*_cells(networks, order, classes, palette), *_band(parents, [source(parents, i) for i in order], palette)],
         14 + top + high * (len(networks) + len(band)),
         "Table of accuracy by class",
-        f"{origins(parents, classes)} {words}".strip(),
+        f"{origins(parents, classes)} {forgotten(fused, parents, classes)}".strip(),
         caption="",
         margin=(room([SOURCE, *(line for each in lines for line in each)]), 4, top, 10),
         xaxis={**across, "range": [-0.5, len(classes) - 0.5]},
@@ -130,8 +112,17 @@ def origins(parents: Sequence[Network], classes: Sequence[str]) -> str:
     return f"{first_up(listing(words))}." if words else "No parent is ahead of the others on any class."
 
 
-def forgotten(network: Network, parents: Sequence[Network], classes: Sequence[str]) -> str:
-    """One sentence on what a fused network kept of its parents' knowledge; empty if they knew nothing."""
+def forgotten(networks: Sequence[Network], parents: Sequence[Network], classes: Sequence[str]) -> str:
+    """What fused networks kept of their parents' knowledge, equal ones in one sentence; of many, only those that lost a class."""
+    fates: dict[str, list[str]] = {}
+    for network in networks:
+        fates.setdefault(_fate(network, parents, classes), []).append(network.name)
+    told = {fate: names for fate, names in fates.items() if fate and (len(fates) <= MOST_TOLD or fate.startswith(LOST))}
+    return " ".join(f"{listing(names)}: {fate}." for fate, names in told.items())
+
+
+def _fate(network: Network, parents: Sequence[Network], classes: Sequence[str]) -> str:
+    """What a fused network kept of its parents' knowledge; empty if they knew nothing."""
     gaps = []
     for index, name in enumerate(classes):
         best = max((_value(parent, index) for parent in parents), default=float("nan"))
@@ -146,26 +137,12 @@ def forgotten(network: Network, parents: Sequence[Network], classes: Sequence[st
         if best >= GIVES and ours < FORGOTTEN * best
     ]
     if lost:
-        return f"{network.name} has forgotten {listing(lost)}."
+        return f"{LOST} {listing(lost)}"
     points, name, ours, best = min(gaps)
     if points >= 0:
-        return f"{network.name} knows every class at least as well as its best parent."
-    kept = (
-        "forgets no class; it " if all(best >= GIVES for *_, best in gaps) else ""
-    )  # weakly known ones are not judged
-    parent = f"that class's best parent gets {percent(best, 0)}"
-    return f"{network.name} {kept}loses most on {name}: {percent(ours, 0)}, where {parent}."
-
-
-def _weakest(network: Network, classes: Sequence[str]) -> str:
-    """The classes a network is worst on; empty if none was measured."""
-    values = [(value, name) for value, name in zip(network.per_class, classes, strict=True) if value is not None]
-    if zeros := [name for value, name in values if value < KNOWN]:
-        return f"{network.name} fails on {listing(zeros)}"
-    if not values:
-        return ""
-    value, name = min(values)
-    return f"{network.name} is weakest on {name} with {share(value, 0)} per cent"
+        return "every class at least as well as its best parent"
+    kept = "no class forgotten; " if all(best >= GIVES for *_, best in gaps) else ""  # weakly known ones are not judged
+    return f"{kept}most lost on {name}: {percent(ours, 0)}, where that class's best parent gets {percent(best, 0)}"
 
 
 def _in_bold(name: str, network: Network) -> str:
@@ -249,13 +226,13 @@ def confusion_matrix(counts: np.ndarray, classes: Sequence[str], name: str, pale
 def _mistakes(counts: np.ndarray, classes: Sequence[str], name: str) -> str:
     images, right = int(counts.sum()), int(np.trace(counts))
     if images == right:
-        return f"{name} gets all {images:,} images right."
+        return f"{first_up(name)} gets all {images:,} images right."
     mistakes = np.where(np.eye(len(classes), dtype=bool), 0, counts)
     row, column = divmod(int(mistakes.argmax()), len(classes))
     most = int(mistakes[row, column])
     times = "once" if most == 1 else f"{most:,} times"
     return (
-        f"{name} gets {right:,} of {images:,} images right ({percent(100 * right / images)}). Most often it takes "
+        f"{first_up(name)} gets {right:,} of {images:,} images right ({percent(100 * right / images)}). Most often it takes "
         f"{classes[row]} for {classes[column]}, {times}."
     )
 

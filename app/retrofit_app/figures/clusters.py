@@ -1,11 +1,9 @@
 """A level's neurons as a grouping joins them: the paper's cluster figure."""
 
-from typing import Any
-
 import numpy as np
 
 from .drawing import NOTHING, Trace, line, mark, scatter
-from .neurons import Neurons, neurons
+from .neurons import Neurons
 from .palette import GLYPHS, SHAPES, Palette
 from .picture import Picture
 from .plane import FEW, OTHER, Marks, cluster_words, fills, mark_size, marks, square
@@ -17,21 +15,15 @@ EDGE = 1.6  # px, the outline of a mark, in the colour of its network
 OUT = 0.09
 
 
-def clusters(level: Any, palette: Palette, *, reference: Neurons | None = None, height: int = 430) -> Picture:
+def clusters(grouped: Neurons, palette: Palette, *, height: int = 430) -> Picture:
     """A level's neurons in the plane of their first two principal components, as grouped (the paper's cluster figure).
 
-    Ink: the reference's densest cluster (most members; on a tie the lowest mean distance to its centroid), with spokes to
-    its importance-weighted centroid; five hues: the next largest. Another grouping's clusters take the colour of the one
-    they share most members with. Grey: other clusters; hollow: single neurons. If neurons are few, lines join every
-    cluster's. Shape: parent. Area: importance in multiples of the mean. Neurons outside the frame are on its border,
-    with a stroke outwards.
-
-    Args:
-        level: a `LevelReport`, or `Neurons`.
-        reference: the grouping whose clusters set the colours; by default this one.
+    Ink: the densest cluster (most members; on a tie the lowest mean distance to its centroid), with spokes to its
+    importance-weighted centroid; five hues: the next largest. Grey: other clusters; hollow: single neurons. If neurons are
+    few, lines join every cluster's. Shape: parent. Area: importance in multiples of the mean. Neurons outside the frame are
+    on its border, with a stroke outwards.
     """
-    grouped = level if isinstance(level, Neurons) else neurons(level)
-    look = marks(grouped, reference)
+    look = marks(grouped)
     traces: list[Trace] = []
     for cluster in look.joined:
         members = grouped.labels == cluster

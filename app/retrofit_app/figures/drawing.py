@@ -19,7 +19,6 @@ from .picture import Picture
 
 Trace = dict[str, Any]
 Tip = str | Sequence[Any] | None
-Ends = tuple[float, float]
 NOTHING = "rgba(0,0,0,0)"
 #: Where a legend is: in a row above the axes, the default, or below everything, one entry per line.
 ABOVE = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "bgcolor": NOTHING}
@@ -29,7 +28,7 @@ BARE = {"showgrid": False, "ticks": ""}
 #: Text above the axes, and above their left end.
 TOP = {"yref": "paper", "yanchor": "bottom"}
 HEAD = {"xref": "paper", "xanchor": "left", **TOP}
-CELL = 13  # px, text in cells
+CELL, TICKS = 13, 6  # px, text in cells; most numbers on a logarithmic axis, unless powers of ten alone are more
 
 
 @cache
@@ -167,18 +166,17 @@ def panels(
     return axes
 
 
-def log_ticks(low: float, high: float, most: int = 6, unit: str = "") -> dict[str, Any]:
+def log_ticks(low: float, high: float, unit: str = "") -> dict[str, Any]:
     """Ticks of a logarithmic axis, all in one size: Plotly's own between powers of ten are too small to read.
 
     Args:
         low, high: powers of ten at the axis' ends.
-        most: the limit of numbers, unless powers of ten alone exceed it.
     """
     powers = range(int(np.floor(low)), int(np.ceil(high)) + 1)
     for digits in ((1, 2, 3, 5), (1, 2, 5), (1, 3), (1,)):
         values = [digit * 10.0**power for power in powers for digit in digits]
         values = [value for value in values if low <= np.log10(value) <= high]
-        if len(values) <= most:
+        if len(values) <= TICKS:
             break
     return {"tickvals": values, "ticktext": [f"{value:g}{unit}" for value in values]}
 
@@ -299,10 +297,10 @@ def cells(
     return {"type": "heatmap", **places, **shades, **gaps, **_says(tips), **settings}
 
 
-def cell_words(words: Sequence[Sequence[str]], inks: Sequence[Sequence[str]], size: int = CELL) -> Trace:
+def cell_words(words: Sequence[Sequence[str]], inks: Sequence[Sequence[str]]) -> Trace:
     """Text on a heat map's cells; Plotly's own is hard to read on cells between light and dark."""
     columns, lines = range(len(words[0])), range(len(words))
-    font = {"size": size, "color": [ink for row in inks for ink in row]}
+    font = {"size": CELL, "color": [ink for row in inks for ink in row]}
     text = [word for row in words for word in row]
     return lettering([x for _ in lines for x in columns], [y for y in lines for _ in columns], text, textfont=font)
 

@@ -34,19 +34,17 @@ def placed(
     marks: Sequence[Box],
     choices: Sequence[Mapping[Place, Box]],
     frame: Box,
-    order: Sequence[int] | None = None,
     *,
     always: bool = False,
 ) -> list[Place | None]:
     """Each label's place: the first of its choices that is free and within the frame.
 
     Args:
-        order: the marks, the first to choose first; by default in their own order.
         always: put a label without a free place where it covers least; otherwise its place is None.
     """
     taken = list(marks)
     places: list[Place | None] = [None] * len(marks)
-    for index in range(len(marks)) if order is None else order:
+    for index in range(len(marks)):
         prices = {}
         for place, (left, low, right, high) in choices[index].items():
             beyond = sum(max(gap, 0) for gap in (frame[0] - left, right - frame[2], frame[1] - low, high - frame[3]))

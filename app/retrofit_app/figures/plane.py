@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .drawing import BARE, Trace, axis, drawn, mark, scatter
-from .neurons import NAMED, Neurons, counterparts, neurons
+from .neurons import NAMED, Neurons, counterparts
 from .palette import SHAPES, Palette
 from .picture import Picture
 from .words import network, number, percent
@@ -95,9 +95,8 @@ def cluster_words(grouped: Neurons, off: int) -> tuple[str, str]:
     return alt, f"{' · '.join(facts)} · PCA hides {percent(100 * grouped.hidden, 0)}"
 
 
-def activations(level: Any, palette: Palette, *, height: int = 430) -> Picture:
+def activations(grouped: Neurons, palette: Palette, *, height: int) -> Picture:
     """The plane before any grouping: one hue and shape per parent."""
-    grouped = level if isinstance(level, Neurons) else neurons(level)
     look, traces = marks(grouped), []
     for parent in range(len(grouped.widths)):
         rows = grouped.parents == parent

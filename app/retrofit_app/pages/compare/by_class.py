@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import widgets
 from retrofit_app.figures import Network, Palette, escaped
-from retrofit_app.figures.classes import class_sources, confusion_matrix, forgotten, origins
+from retrofit_app.figures.classes import class_sources, confusion_matrix, forgotten
 from retrofit_app.models import predictions
 from retrofit_app.runs.compared import FUSED, SEED, Group, Row
 from retrofit_app.runs.times import about
@@ -17,8 +17,6 @@ from . import parameters
 from .parameters import COMPARE
 
 MOST = 20  # most networks in one picture
-MOST_TOLD = 3  # most networks with their own sentences; of more, only those that have forgotten a class
-FORGOTTEN = "has forgotten"
 
 
 def by_class(groups: Sequence[Group], palette: Palette, origin: widgets.Several) -> None:
@@ -40,9 +38,6 @@ def _picture(group: Group, palette: Palette, origin: widgets.Several, number: st
         rows = [{"network": one.name, **dict(zip(classes, one.per_class, strict=True))} for one in [*parents, *fused]]
         return pd.DataFrame(rows)
 
-    each = [forgotten(network, parents, classes) for network in fused]
-    few = len(each) <= MOST_TOLD
-    words = [origins(parents, classes), *(words for words in each if few or FORGOTTEN in words)]
     widgets.chart(
         f"classes{number}",
         lambda colours: class_sources(parents, fused, classes, colours),
@@ -50,7 +45,7 @@ def _picture(group: Group, palette: Palette, origin: widgets.Several, number: st
         table,
         origin,
         heading=f"**Accuracy per class**, in per cent{f': {escaped(group.title)}' if several else ''}",
-        below=escaped(" ".join(filter(None, words))),
+        below=escaped(forgotten(fused, parents, classes)),
     )
 
 

@@ -67,8 +67,6 @@ def notes(groups: Sequence[Group]) -> list[str]:
     sentences = [ONE_SEED] if any(row.n == 1 for row in rows) else []
     if any(row.n == 0 for row in rows):
         sentences.append("Runs without numbers were not measured; retrofit fuse … --evaluate does it.")
-    if any(group.wants_baseline for group in groups):
-        sentences.append("No further baseline has run on these networks yet.")
     return sentences
 
 

@@ -1,4 +1,4 @@
-"""Link, files, the command and Python that measure it again, and the paper's own figure."""
+"""Link, files, and the command and Python that measure it again."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ TUNED = "from retrofit_core.runs.finetunings import read_tuned\n"
 
 
 def everything(entry: runs.Entry, work: Work) -> None:
-    """Draw this landscape's downloads and the paper's figure, folded."""
+    """Draw this landscape's downloads, folded."""
     with st.expander("Take it with you", icon=":material/download:"):
         with st.container(horizontal=True):
             for name, words in (("landscape.csv", "All points (CSV)"), ("landscape.json", "Everything (JSON)")):
@@ -40,16 +40,6 @@ def everything(entry: runs.Entry, work: Work) -> None:
                 )
         note = f"Start it in the folder of the run. The same settings give the same numbers.{where(entry)}"
         copies.tabs((command_of(entry, work.settings), python_of(entry, work)), note, link=True)
-    with st.expander("The paper’s figure", icon=":material/menu_book:"):
-        st.markdown(
-            "It shows vision transformers, trained on a non-IID split of CIFAR-10 and fused by KF-Gradient with DeepLIFT; the "
-            "loss is clipped at 4.6. The first line trains, fuses and measures at a scale for two cores (`--scale paper` for "
-            "the paper’s), the second prints losses, rises and barriers."
-        )
-        st.code(
-            "retrofit reproduce landscape --scale small\nretrofit report landscape", language="bash", wrap_lines=True
-        )
-        st.caption("The colours “loss 0 to 4.6, as in the paper” above draw this run in the same way.")
 
 
 def where(entry: runs.Entry) -> str:
