@@ -443,8 +443,8 @@ MUTATIONS = [
     Mutation(
         "importance: the absolute value after the sum",
         "retrofit_core/fusion/importance/base.py",
-        "moved.abs().reshape(-1, moved.shape[-1]).double().sum(0)",
-        "moved.reshape(-1, moved.shape[-1]).double().sum(0).abs()",
+        "values.abs().double().sum(0)",
+        "values.double().sum(0).abs()",
         "tests/importance/test_scores.py::test_equals_captum_level_by_level",
     ),
     Mutation(
@@ -828,7 +828,7 @@ MUTATIONS = [
     Mutation(
         "capabilities: the fit does not decide",
         "retrofit_core/methods.py",
-        "any_architecture=not fit.needs_affine",
+        "any_architecture=not fit.needs_inputs",
         "any_architecture=True",
         "tests/experiments/test_capabilities.py",
     ),

@@ -80,7 +80,7 @@ _LINES = (
     ),
     Line(
         "Auto",
-        "Tries up to four fusions and returns the best of them and the parents, judged on held-out samples.",
+        "Tries up to four fusions and returns the best of them and the parents, judged on samples that no fusion saw.",
         OURS,
         "Auto",
         version=2,  # the head of its fusions with uniform scores

@@ -59,7 +59,7 @@ class Method(Line[type[Algorithm]]):
             takes,
             parents=grouping.parents,
             equal_widths=grouping.equal_widths,
-            any_architecture=not fit.needs_affine,
+            any_architecture=not fit.needs_inputs,
         )
 
     @property

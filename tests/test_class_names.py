@@ -17,7 +17,7 @@ from retrofit_core.data import load
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs.inputs import read_inputs
-from retrofit_core.system import notices
+from retrofit_core.system import refusals
 from retrofit_core.training.parents import TrainConfig, train_parents
 
 NAMES = ("cat", "dog", "fox", "owl")
@@ -157,11 +157,11 @@ def test_moved_images_and_other_rows_are_noted_before_the_work(tmp_path, data):
     content = json.loads(Path(splits).read_text())
     content["parts"][0]["train_rows"].pop()
     (tmp_path / "other.json").write_text(json.dumps(content))
-    with pytest.warns(notices.Notice, match=r"parent-0.safetensors was trained on other rows .*--fusion-from iid"):
+    with pytest.warns(refusals.Notice, match=r"parent-0.safetensors was trained on other rows .*--fusion-from iid"):
         read_inputs(dataclasses.replace(config, splits=str(tmp_path / "other.json")))
     shutil.move(data / "train" / "cat" / "0.png", data / "train" / "owl" / "99.png")
     with pytest.warns(
-        notices.Notice, match=r"the training images of animals have changed since .*parent-\d.safetensors"
+        refusals.Notice, match=r"the training images of animals have changed since .*parent-\d.safetensors"
     ):
         read_inputs(config)
     read_inputs(dataclasses.replace(config, splits=None, fusion_from="iid"))  # the way out, without a warning

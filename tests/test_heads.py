@@ -12,7 +12,7 @@ from torch import nn
 from retrofit_core import METHODS, fuse, joined_heads, load_model, save_model
 from retrofit_core.methods import RETROFITTING
 from retrofit_core.networks.architectures import build
-from retrofit_core.system.notices import Notice
+from retrofit_core.system.refusals import Notice
 from tests.families import CLASSES_TWICE, JOINS, early
 from tests.marks import each_case, spread
 from tests.networks import initialised, normal, seeded

@@ -16,7 +16,7 @@ from retrofit_core.cli import main
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, read_metadata, save_model
 from retrofit_core.runs import RunConfig, difference, identity, read_config
-from retrofit_core.system import notices
+from retrofit_core.system import refusals
 from tests.marks import each_case
 
 MLP = {"architecture": "mlp", "sizes": [64, 6, 10]}
@@ -98,7 +98,7 @@ def test_a_part_of_a_larger_network_is_not_read_in_silence(tmp_path):
     model = network(0)
     torch.save(prefixed(model.state_dict(), "model.") | {"head.weight": torch.ones(4, 4)}, tmp_path / "m.ckpt")
     with pytest.warns(
-        notices.Notice, match=r"1 matrices beside the network's tensors were left out, such as head.weight"
+        refusals.Notice, match=r"1 matrices beside the network's tensors were left out, such as head.weight"
     ):
         loads(tmp_path / "m.ckpt", model)
 
@@ -351,7 +351,7 @@ def test_averaged_weights_are_read_first_and_said(name, plain, tmp_path):
     """As timm's load_state_dict(use_ema=True), whose default that is."""
     model, averaged, path = network(0), network(1), tmp_path / "m.pth"
     torch.save({plain: prefixed(model.state_dict(), "module."), **AVERAGED[name](averaged.state_dict())}, path)
-    with pytest.warns(notices.Notice, match=rf"averaged \(EMA\) weights under {name}.* --weights model"):
+    with pytest.warns(refusals.Notice, match=rf"averaged \(EMA\) weights under {name}.* --weights model"):
         assert loads(path, averaged)["weights"].startswith(name)
     assert loads(path, averaged, weights="ema")["weights"].startswith(name)
     assert loads(path, averaged, weights=name)
@@ -366,7 +366,7 @@ def test_averages_of_parameters_alone_get_the_buffers_beside_them(tmp_path):
     shadow = {name: value.data for name, value in averaged.named_parameters()}
     torch.save({"model": model.state_dict(), "ema": {"shadow": shadow}}, tmp_path / "m.pth")
     averaged.load_state_dict(dict(model.named_buffers()), strict=False)
-    with pytest.warns(notices.Notice, match="ema.shadow"):
+    with pytest.warns(refusals.Notice, match="ema.shadow"):
         loads(tmp_path / "m.pth", averaged)
 
 
@@ -374,7 +374,7 @@ def test_averages_among_the_tensors_of_a_lightning_module(tmp_path):
     model, averaged = network(0), network(1)
     state = prefixed(model.state_dict(), "model.") | prefixed(averaged.state_dict(), "ema_model.module.")
     torch.save({"state_dict": state | {"ema_model.initted": torch.tensor(True)}}, tmp_path / "m.ckpt")
-    with pytest.warns(notices.Notice, match="state_dict.ema_model"):
+    with pytest.warns(refusals.Notice, match="state_dict.ema_model"):
         loads(tmp_path / "m.ckpt", averaged)
     loads(tmp_path / "m.ckpt", model, weights="model")
 
@@ -382,7 +382,7 @@ def test_averages_among_the_tensors_of_a_lightning_module(tmp_path):
 def test_averages_that_cannot_be_read_are_not_passed_over_in_silence(tmp_path):
     model = network(0)
     torch.save({"model": model.state_dict(), "ema": {"shadow_params": [torch.ones(2)]}}, tmp_path / "m.pth")
-    with pytest.warns(notices.Notice, match=r"averaged \(EMA\) weights under ema.* were not read"):
+    with pytest.warns(refusals.Notice, match=r"averaged \(EMA\) weights under ema.* were not read"):
         loads(tmp_path / "m.pth", model)
     with pytest.raises(ValueError, match=r"holds no averaged \(EMA\) weights that fit"):
         load_model(tmp_path / "m.pth", Net, weights="ema")

@@ -14,6 +14,7 @@ from torchvision.models.shufflenetv2 import ShuffleNetV2
 from retrofit_core.data import load
 from retrofit_core.methods import CONTROLS, METHODS, RETROFITTING
 from retrofit_core.networks.symmetry import shuffled, tensors
+from tests.drawn import drawn, in_another_order
 from tests.families import BUFFERS, FAMILIES, RAW, SPELLED, STRUCTURED, TIED, network
 from tests.marks import each_case, spread
 from tests.networks import Residual, initialised, labels, normal, seeded
@@ -129,6 +130,31 @@ def test_closed_forms_find_a_shuffled_copy_from_other_weights(name, method):
         assert_refused(run)
     else:
         assert_same_function(run().model, model, x, 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_networks_are_found_again(seed):
+    """The orders are known from how the network was made, not from our rules."""
+    model, x = drawn(seed)
+    twin = in_another_order(model)
+    assert_same_function(twin, model, x, 1e-9)
+    aligning = ("OTFusion", "Git-Re-Basin", "ZipIt", "PLeaS")[seed // 4 % 4]
+    for method in (CLOSED[seed % 2], aligning):
+        fused = METHODS[method]([model, twin], x, **ALIGNING[method], device="cpu").model
+        assert_same_function(fused, model, x, 1e-7)
+
+
+@pytest.mark.parametrize("seed", range(24, 40))
+def test_the_order_of_a_parents_neurons_does_not_matter(seed):
+    """Random networks of one architecture that compute different things."""
+    one, x = drawn(seed)
+    other = copy.deepcopy(one)
+    with torch.no_grad():
+        for number, parameter in enumerate(other.parameters()):
+            parameter.add_(0.3 * parameter.std(correction=0) * normal(*parameter.shape, seed=number))
+    for method in ("HF-Linear", "OTFusion"):
+        first, second = (METHODS[method]([one, b], x, device="cpu").model for b in (other, in_another_order(other)))
+        assert_same_function(first, second, x, 1e-7)
 
 
 def assert_refused(run):

@@ -25,7 +25,7 @@ from typer.core import TyperCommand
 from ..networks import user_code
 from ..system.files import write
 from ..system.monitor import Cancelled
-from ..system.notices import Notice
+from ..system.refusals import Notice
 from ..system.texts import flag, read_value
 from .fields import options_of, value_of
 from .terminal import err, out, say

@@ -10,10 +10,11 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from ..runs.config import RunConfig
-from ..system.settings import AT_LEAST_ONE, setting
+from ..system.settings import AT_LEAST_ONE, same_as, setting
 from .application import OfMethods, command
 from .checks import check_checkpoints, check_folder, check_replaced
 from .fields import Json, Logits, Overwrite, argument, config_of, options_of
+from .requests import ReproduceRequest
 from .terminal import advised, new_table, out, print_json, progress, say, say_next
 
 if TYPE_CHECKING:
@@ -145,9 +146,9 @@ class SweepRequest(Json, Logits, Overwrite):
     also: tuple[Path, ...] = setting(
         (), "The record of a finished run, to reuse instead of repeating that run. Repeatable."
     )
-    jobs: int = setting(1, "Number of parallel processes.", AT_LEAST_ONE)
-    backend: str = setting("loky", "loky (processes on this machine) or dask (a cluster).")
-    scheduler: str | None = setting(None, "Address of a Dask scheduler, such as tcp://host:8786.")
+    jobs: int = same_as(ReproduceRequest, "jobs")
+    backend: str = same_as(ReproduceRequest, "backend")
+    scheduler: str | None = same_as(ReproduceRequest, "scheduler")
     out: Path | None = setting(
         None,
         "Write sweep.json to this folder, updated after each value. To stop the work, create a file `cancel` there.",

@@ -23,7 +23,7 @@ from ..system.device import pick
 from ..system.files import write
 from ..system.registry import find, known_name
 from .checks import check_folder, check_replaced
-from .experiments import ReportRequest, ReproduceRequest, TablesRequest
+from .requests import ReportRequest, ReproduceRequest, TablesRequest
 from .terminal import advised, err, new_table, out, say, units_progress
 
 SOME_FAILED = 1

@@ -17,8 +17,6 @@ from .sizes import Fit, fit_to
 from .splitfiles import SplitFiles, read_once
 from .splitnames import NAMES, split_of
 
-__all__ = ["DATASETS", "DataSet", "Images", "check_images", "data_folders", "digest", "has_split", "load"]
-
 #: Environment variable with folders of data sets, besides ./data; separated as in PATH.
 VARIABLE = "RETROFIT_DATA"
 #: Splits that may replace another one, in order of preference.

@@ -26,7 +26,7 @@ from .report_words import (
     summary_rows,
     table_title,
 )
-from .reproduction import ReproducedColumn, ReproducedTable
+from .reproduction import Display, ReproducedColumn, ReproducedTable
 from .results import rounded
 
 
@@ -39,7 +39,7 @@ def markdown(report: Report) -> str:
         _summary(report.summary.counts),
         _sentences(details(report)),
         _sentences(READING),
-        *map(part, report.tables),
+        *map(_part, report.tables),
         *([f"## {APART}", _summary(apart)] if apart else []),
         "## What differs from the paper",
         _sentences(departures(report)),
@@ -52,7 +52,7 @@ def _summary(counts: Sequence[Count]) -> str:
     return _grid(SUMMARY_HEADER, summary_rows(counts)) if counts else ""
 
 
-def part(shown: ReproducedTable | ReproducedColumn, notebook: bool = False) -> str:
+def _part(shown: ReproducedTable | ReproducedColumn, notebook: bool = False) -> str:
     """A table with its columns and the commands that measure what is missing; or a column.
 
     Args:
@@ -175,5 +175,6 @@ def _lines(column: ReproducedColumn) -> Iterator[dict[str, Any]]:
         }
 
 
+Display.write = staticmethod(_part)
 #: Names of formats (`retrofit report --format`).
 FORMATS: dict[str, Callable[[Report], str]] = {"markdown": markdown, "csv": spreadsheet}

@@ -42,8 +42,9 @@ READING = (
     "(bootstrap over methods) if there are at least eight; none at `smoke`, which says nothing about accuracy. Of several sets "
     "of parents, those count that most rows have. Over all methods, it mainly separates families of methods; the paper's own "
     "methods are the harder test.",
-    "Sign: of the difference between two rows, each with its best importance score unless one is named. It is "
-    "undecided if the 95 % interval contains 0, and at `smoke`. The interval covers test images (paired bootstrap) and, if "
+    "Sign: of the difference between two rows, each with its best importance score (in brackets ours, in the paper maybe "
+    "another) unless two are compared. It is undecided if the 95 % interval contains 0, and at `smoke`. The interval covers test "
+    "images (paired bootstrap) and, if "
     "there are several fusion seeds, also those (Student's t). With one seed it does not cover other seeds, and with one set "
     "of parents it does not cover other parents. Two sets do not say how far sets differ: with two, the interval covers test "
     "images, and is wide enough for both sets.",

@@ -20,10 +20,10 @@ import shlex
 import statistics
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -50,17 +50,14 @@ class Display:
     """A table or a column as Markdown: a notebook renders it with details collapsed, a terminal prints it whole."""
 
     shown: "ReproducedTable | ReproducedColumn"
+    write: ClassVar[Callable[..., str]]
+    """Set by `report_formats`, which says how they are written"""
 
     def _repr_markdown_(self) -> str:
-        return self._written(notebook=True)
+        return self.write(self.shown, notebook=True)
 
     def __repr__(self) -> str:
-        return self._written(notebook=False)
-
-    def _written(self, notebook: bool) -> str:
-        from .report_formats import part  # it writes reports, which are made of these tables
-
-        return part(self.shown, notebook)
+        return self.write(self.shown)
 
 
 @dataclass(frozen=True, repr=False)

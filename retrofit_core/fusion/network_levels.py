@@ -299,6 +299,7 @@ def _kinds(level: Level) -> Sequence[object]:
 
 def _joints(levels: Sequence[Level], index: int) -> tuple[object, ...]:
     """What joins a level to others; corresponding levels have equal joints."""
-    level, blocks, alike = levels[index], levels[index].blocks, stream(levels, index)
+    level, form, blocks, alike = levels[index], levels[index].form, levels[index].blocks, stream(levels, index)
     joined = (blocks.first,) if isinstance(blocks, Parts) else blocks and (*blocks.levels, blocks.reader)
-    return level.form.joints(), len(level.alive), alike[0] if len(alike) > 1 else None, joined, _kinds(level)
+    layers = type(form), form.adds, len(form.layers), form.channelwise
+    return layers, len(level.alive), alike[0] if len(alike) > 1 else None, joined, _kinds(level)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ..data import Images
 from ..system import files
-from ..system.notices import Notice
+from ..system.refusals import Notice
 from . import architectures, classnames, composites, statedicts, user_code, weightfiles, wrappers
 from .statedicts import AUTO, NamedTensors
 

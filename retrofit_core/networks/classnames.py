@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .copies import watching
 from .outputs import answers
 
 LISTED = 30  # names listed in an error
@@ -104,30 +105,28 @@ def _listed(names: Sequence[str]) -> str:
 
 def _reordered(model: nn.Module, order: Tensor, example: Tensor) -> bool:
     """Reorder the rows of the last layer or, if that does not reorder the outputs, of all layers of that width."""
-    last: list[nn.Module] = []
-
-    def note(module: nn.Module, *_: object) -> None:
-        weight = module._parameters.get("weight")
-        if weight is not None and weight.dim() > 1 and len(weight) == len(order) and module not in last:
-            last.append(module)
-
-    handles = [module.register_forward_hook(note) for module in model.modules()]
-    try:
+    layers = {path: module for path, module in model.named_modules() if _rows(module) == len(order)}
+    ran = dict[str, nn.Module]()
+    with watching(layers, lambda path, *_: ran.setdefault(path, layers[path])):
         before = answers(model, example)
-    finally:
-        for handle in handles:
-            handle.remove()
     if before is None or before.dim() < 2 or before.shape[1] != len(order):
         return False
-    for layers in (last[-1:], last):
-        _permute(layers, order)
+    last = list(ran.values())
+    for chosen in (last[-1:], last):
+        _permute(chosen, order)
         after = answers(model, example)
         if after is not None and torch.allclose(
             after, before[:, order], rtol=1e-4, atol=1e-5 * float(before.abs().max())
         ):
             return True
-        _permute(layers, order.argsort())
+        _permute(chosen, order.argsort())
     return False
+
+
+def _rows(module: nn.Module) -> int:
+    """Rows of a module's own matrix or kernel; 0 without one."""
+    weight = module._parameters.get("weight")
+    return 0 if weight is None or weight.dim() < 2 else len(weight)
 
 
 def _permute(layers: Sequence[nn.Module], order: Tensor) -> None:

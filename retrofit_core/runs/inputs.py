@@ -26,8 +26,7 @@ from ..networks.checkpoints import classes_of, load_model, read_metadata
 from ..networks.outputs import check_class_scores
 from ..networks.statedicts import AUTO, MODEL
 from ..system.monitor import Monitor
-from ..system.notices import Notice
-from ..system.refusals import Refusal
+from ..system.refusals import Notice, Refusal
 from ..system.registry import find, first_line
 from ..system.runtime import Runtime
 from ..system.settings import SEED_SETTING, check_setting, settings_of

@@ -57,20 +57,6 @@ def pick(name: str | torch.device | None = None) -> torch.device:
     return device
 
 
-def same(left: torch.device, right: torch.device) -> bool:
-    """Whether both are the same device; "cuda" means the current one, and "cpu" equals "cpu:0"."""
-    return normalised(left) == normalised(right)
-
-
-def normalised(device: torch.device) -> torch.device:
-    """The device with its index, if there can be several."""
-    if device.type == "cpu":
-        return torch.device("cpu")
-    if device.type == "cuda" and device.index is None:
-        return torch.device("cuda", torch.cuda.current_device())
-    return device
-
-
 def on_device(model: nn.Module, device: str | torch.device | None) -> nn.Module:
     """The model if it is entirely on the device, else a copy there.
 
@@ -78,7 +64,7 @@ def on_device(model: nn.Module, device: str | torch.device | None) -> nn.Module:
         device: as for `pick`.
     """
     chosen = pick(device)
-    lies_there = all(same(tensor.device, chosen) for tensor in (*model.parameters(), *model.buffers()))
+    lies_there = all(tensor.device == chosen for tensor in (*model.parameters(), *model.buffers()))
     return model if lies_there else copy.deepcopy(model).to(chosen)
 
 

@@ -1,4 +1,4 @@
-"""Errors with cures: a setting, and a value with which the request would work."""
+"""Errors with cures, a setting and a value with which the request would work; and notices, which do not stop the work."""
 
 from typing import Any
 
@@ -19,3 +19,7 @@ def cures_of(error: BaseException | None) -> tuple[Cure, ...]:
     while error is not None and not isinstance(error, Refusal):
         error = error.__cause__
     return error.cures if error else ()
+
+
+class Notice(UserWarning):
+    """A choice made for the user, or a doubt, in one sentence. The command line prints it on standard error."""

@@ -119,9 +119,9 @@ def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, served
     assert start(second, 11) == run and worker(served_runs / run) == pid  # the form offers the run that exists
     settled(second)
     with second.expect_download() as download:
-        second.get_by_role("button", name="Levels", exact=True).click()
-    assert download.value.suggested_filename == f"{run}-kf-gradient-levels.csv"
-    assert Path(download.value.path()).read_text().startswith("level,")
+        second.get_by_role("button", name="Network", exact=True).click()
+    assert download.value.suggested_filename == f"{run}-kf-gradient-fused.safetensors"
+    assert Path(download.value.path()).read_bytes() == (served_runs / run / "fused.safetensors").read_bytes()
 
 
 def test_a_toast_leaves_the_page_its_styles(open_page):

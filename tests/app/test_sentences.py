@@ -20,11 +20,11 @@ from retrofit_app.figures.sheets import split_words
 from retrofit_app.learn.measured import FILE
 from retrofit_app.pages.compare import ranking
 from retrofit_app.pages.compare.table import findings
-from retrofit_app.pages.fuse import configs, equal_budget, presets
+from retrofit_app.pages.fuse import configs, equal_budget, lost, presets
 from retrofit_app.pages.fuse.parameters import Picks
 from retrofit_app.pages.levels import exciting
 from retrofit_app.runs import headline as first_page
-from retrofit_app.runs import methods, paper
+from retrofit_app.runs import methods, paper, records
 from retrofit_app.runs.compared import FUSED, PARENT, Group, Row
 from retrofit_app.runs.ingredients import Ingredient, steps_of
 from retrofit_app.runs.ingredients import finding as of_ingredients
@@ -202,6 +202,8 @@ SAID = [
     (of_target(*[1.0] * 8), "12 % A5 + 25 % from 2 others", "A6"),  # more than are named, each as much as those
     (of_target(3.0, 1.0, 0.001), "75 % A0 + 25 % A1 + 0 % from 1 other", "others"),
     (of_target(3.0, 1.0), "75 % A0 + 25 % A1", "other"),
+    (records._spec_words("cnn"), "cnn", "-"),
+    (records._spec_words('{"architecture": "cnn", "widths": [8, 16, 16]}'), "cnn 8-16-16", "{"),
     (of_tile("Ensemble"), "runs both networks", "twice"),  # of any widths
     (of_tile("Fused", target="parent-1.safetensors"), "the chosen size", "another"),  # which may be A's
     (of_paths(0.004), "no barrier", "highest"),
@@ -251,13 +253,15 @@ SAID = [
     (split_words([[10, 1], [10, 0]], "ab", "AB"), "A saw 1 image of class b, B 0", "images of"),
     (of_classes([90.0, 0.0], [0.0, 90.0]), "Network A knows cat best and network B knows dog best", "No parent"),
     (of_classes([90.0, 90.0], [90.0, 90.0]), "No parent is ahead", "best"),
-    (kept([95.0, 85.0]), "fused: every class at least as well", "forg"),
+    (kept([95.0, 85.0]), "Fused: every class at least as well", "forg"),
     (kept([95.0, 70.0]), "no class forgotten; most lost on dog: 70 %", "forgotten:"),
     (kept([95.0, 2.0]), "forgotten: dog", "at least"),
-    (kept([95.0, 2.0], 40.0), "fused: most lost on dog: 2 %, where that class's best parent gets 40 %", "forg"),
+    (kept([95.0, 2.0], 40.0), "Fused: most lost on dog: 2 %, where that class's best parent gets 40 %", "forg"),
+    (classes._mistakes(np.array([[3, 1], [0, 2]]), ["cat", "dog"], "network A"), "Network A gets 5 of 6", "network A"),
     (of_matched(0.1, 0.3), "X has an error of 10.0 %, Y of 30.0 %", "the same"),
     (of_matched(0.3, 0.1), "Y has an error of 10.0 %, X of 30.0 %", "the same"),
     (of_matched(0.1, 0.1), "lose the same", "differ"),
+    (of_matched(0.1, 0.101), "hardly differ, most by 0.1 points at layer0", "error of"),
     (of_agreement(0.3, 0.8, 0.7), "these scores do group differently", "chance"),
     (of_agreement(0.75, 0.8, 0.7), "may be the chance of another start", "do group"),
     (of_agreement(0.75, 0.8, 0.7), "Two seeds of one score agree with 0.80 (0.70 to 1.00)", "no better"),
@@ -272,6 +276,8 @@ SAID = [
     (of_fused(90, 55.1, 60, 55), "clearly better than A alone", "which beats"),  # by one image
     (of_fused(90, 20, 60, 55, seconds=0.027), "in 0.027 s", "0.0 s"),
     (of_fused(50, 20, 60, 55), "clearly worse than A alone", "better than A"),
+    (lost.step_words(0, "a", "Level 1 (a) loses 2.0 points of accuracy"), "Step into level 1, a", "error"),
+    (lost.step_words(1, "b", "No level clearly loses accuracy; the largest drop at level 1 (a)"), "b: the largest error", "1"),
     (diagnosis(levels((0.2, 0), (0.1, 0)), course([90, 70, 90], IMAGES)), "Level 1 (layer0) loses 20.0", "chance"),
     (diagnosis(levels((0.14, 0), (0.19, 0)), course([90, 70, 90], IMAGES)), "is 14.0 % of its neurons' energy; level 2", "small"),
     (diagnosis(levels((0.2, 0), (0.1, 0)), course([90, 91, 92], IMAGES)), "No level loses accuracy", "loses 2"),

@@ -118,7 +118,7 @@ def forgotten(networks: Sequence[Network], parents: Sequence[Network], classes: 
     for network in networks:
         fates.setdefault(_fate(network, parents, classes), []).append(network.name)
     told = {fate: names for fate, names in fates.items() if fate and (len(fates) <= MOST_TOLD or fate.startswith(LOST))}
-    return " ".join(f"{listing(names)}: {fate}." for fate, names in told.items())
+    return " ".join(f"{first_up(listing(names))}: {fate}." for fate, names in told.items())
 
 
 def _fate(network: Network, parents: Sequence[Network], classes: Sequence[str]) -> str:
@@ -226,13 +226,13 @@ def confusion_matrix(counts: np.ndarray, classes: Sequence[str], name: str, pale
 def _mistakes(counts: np.ndarray, classes: Sequence[str], name: str) -> str:
     images, right = int(counts.sum()), int(np.trace(counts))
     if images == right:
-        return f"{name} gets all {images:,} images right."
+        return f"{first_up(name)} gets all {images:,} images right."
     mistakes = np.where(np.eye(len(classes), dtype=bool), 0, counts)
     row, column = divmod(int(mistakes.argmax()), len(classes))
     most = int(mistakes[row, column])
     times = "once" if most == 1 else f"{most:,} times"
     return (
-        f"{name} gets {right:,} of {images:,} images right ({percent(100 * right / images)}). Most often it takes "
+        f"{first_up(name)} gets {right:,} of {images:,} images right ({percent(100 * right / images)}). Most often it takes "
         f"{classes[row]} for {classes[column]}, {times}."
     )
 

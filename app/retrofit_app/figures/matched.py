@@ -11,9 +11,10 @@ from .diagnosis import error_tips, error_words, errors_of, fitted
 from .drawing import faceted
 from .palette import Palette
 from .picture import Picture
-from .words import listing, percent
+from .words import listing, number, percent
 
 MANY = 16  # most levels for which bars have numbers
+HARDLY = 0.5  # points of error by which two runs that differ hardly do
 FEW = 6  # most levels for which every error has a decimal
 
 
@@ -120,6 +121,8 @@ def _finding(first: Strip, second: Strip) -> str:
         one, other = tables[0][name], tables[1][name]
         if abs(one - other) < 0.05:
             words.append("Both lose the same at every level.")
+        elif abs(one - other) < HARDLY:
+            words.append(f"They hardly differ, most by {number(abs(one - other))} points at {name}.")
         else:
             less, more = (first, second) if one < other else (second, first)
             words.append(

@@ -106,7 +106,9 @@ def finding(entry: Entry) -> str:
         tried: dict[str, float] = methods.decided(entry)["candidates"]
         fusions = [score for name, score in tried.items() if not name.startswith("parent ")]
         other = f"the best fusion {percent(max(fusions))}" if fusions else "no fusion was possible"
-        return f"On held-out samples, {kept} has {percent(max(tried.values()))}; {other}."
+        return (
+            f"On samples that no fusion saw, but networks may have, {kept} has {percent(max(tried.values()))}; {other}."
+        )
     others = {f"parent {best}": f"{letter(best)} alone" if n > 1 else "network A"}
     average = networks.get("average", fused)
     leads = [difference(average, networks[f"parent {index}"]) for index in range(n)]

@@ -137,7 +137,16 @@ def architecture(entry: Entry) -> str:
         names = names or [_noted(entry.base / name, "architecture")["architecture"] for name in entry.config["models"]]
     except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         return ""
-    return ", ".join(dict.fromkeys(str(name) for name in names))
+    return ", ".join(dict.fromkeys(map(_spec_words, names)))
+
+
+def _spec_words(name: Any) -> str:
+    """An architecture by name, and its widths if it is a specification in JSON: "cnn 32-64-64"."""
+    try:
+        spec = json.loads(name)
+        return " ".join([spec["architecture"], "-".join(map(str, spec.get("widths", [])))]).strip()
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return str(name)
 
 
 def _noted(checkpoint: Path, what: str) -> Any:

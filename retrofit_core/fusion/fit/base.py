@@ -18,10 +18,8 @@ from ..walk import Step
 class Fit(Value):
     """Base class of fits. A new one needs a method `fit` and one line in FITS; its fields are its options."""
 
-    needs_affine: ClassVar[bool] = False
-    """Whether every level must be affine in its weights"""
     needs_inputs: ClassVar[bool] = False
-    """Whether it needs sums over the fused network's inputs, not only over outputs"""
+    """Whether it needs sums over the fused network's inputs, not only over outputs; then every level must be affine"""
     least_samples: ClassVar[int] = 2
     levels: ClassVar[str] = "preactivations"
     """Where levels end by default; see `partition`"""

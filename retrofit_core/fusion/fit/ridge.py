@@ -64,7 +64,6 @@ class Ridge(Fit):
     targets at lambda = 0 and full rank. The scores determine only the targets: per output they cancel.
     """
 
-    needs_affine: ClassVar[bool] = True
     needs_inputs: ClassVar[bool] = True
     levels: ClassVar[str] = "layers"
 

@@ -193,12 +193,6 @@ class Custom(Importance):
         return self.function(neurons, x, y, **self.options)
 
 
-def absolute_sum(attribution: Tensor, axis: int) -> Tensor:
-    """(width,) sum of |attribution| over samples and positions; the absolute value comes first."""
-    moved = attribution.movedim(axis, -1)
-    return moved.abs().reshape(-1, moved.shape[-1]).double().sum(0)
-
-
 def summed(
     name: str,
     attribute: Callable[[Tensor, Tensor], tuple[Sequence[Tensor], float]],
@@ -223,7 +217,8 @@ def summed(
     for inputs, labels in monitor.each("step", batches, name=name):
         attributions, of_batch = attribute(inputs, labels)
         for index, attribution in enumerate(attributions):
-            sums[index] = sums[index] + absolute_sum(attribution, axes[index])
+            values = attribution.movedim(axes[index], -1).flatten(0, -2)
+            sums[index] = sums[index] + values.abs().double().sum(0)  # of samples and positions
             signed[index] += attribution.sum(dtype=torch.float64)
         change += of_batch
     report: dict[str, Any] = {"samples": len(x)}

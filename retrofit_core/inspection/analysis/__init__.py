@@ -7,5 +7,3 @@ weights. Also the accuracy if the fusion had stopped after each level.
 
 from .analyse import ROWS, SEEDS, TEST_IMAGES, analyse
 from .record import FILES, Analysis, LevelAnalysis
-
-__all__ = ["FILES", "ROWS", "SEEDS", "TEST_IMAGES", "Analysis", "LevelAnalysis", "analyse"]

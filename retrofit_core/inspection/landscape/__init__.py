@@ -9,17 +9,3 @@ from .landscape import Landscape, Plan
 from .mixtures import Mixtures
 from .plane import Plane
 from .survey import Marker, Path, Rise, Survey, keep
-
-__all__ = [
-    "ALIGNMENTS",
-    "Landscape",
-    "Marker",
-    "Mixtures",
-    "Path",
-    "Plan",
-    "Plane",
-    "Rise",
-    "Survey",
-    "keep",
-    "networks_of",
-]

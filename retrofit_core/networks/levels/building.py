@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from torch import Tensor, fx, nn
 
 from ..symmetry.rules import rules_of, varying_axes
-from .cuts import between, end_of, landed, stays_as_it_is, sum_behind
+from .cuts import between, end_of, landed, sum_behind
 from .folds import Fold, spread
 from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
 from .kinds import (
@@ -196,7 +196,7 @@ def _is_residual(segment: Segment) -> bool:
     before, *others = segment.before
     skips = {before}
     for node in segment.nodes:
-        if (is_entrywise(node) or stays_as_it_is(node)) and node.all_input_nodes[0] in skips:
+        if (is_entrywise(node) or does(node, TRANSPARENT)) and node.all_input_nodes[0] in skips:
             skips.add(node)
     return (
         before.op != "placeholder"
@@ -229,8 +229,8 @@ def _why_not_affine(owners: list[fx.Node], summed: list[fx.Node]) -> str:
             return f"its parameters belong to a {type(target).__name__}, not to a Linear or a convolution"
         if type(target).forward not in AFFINE_FORWARDS:
             return f"its {type(target).__name__} has a forward of its own, which may use the weights otherwise"
-        for computed in computed_weights(target):
-            return f"the {computed.tensor} of {node.target!r} is computed from other tensors ({computed.by})"
+        for tensor, (by, _) in computed_weights(target).items():
+            return f"the {tensor} of {node.target!r} is computed from other tensors ({by})"
         groups = getattr(target, "groups", 1)
         if any(getattr(held(other), "groups", 1) != groups for other in owners):
             return f"its outputs, in {groups} groups, are added to those of a layer with other groups"

@@ -113,7 +113,7 @@ def sum_behind(node: fx.Node, *, functions: bool = False) -> fx.Node | None:
             return user if len(alike) == 1 and len(user.all_input_nodes) == 2 and others == sorted(others) else None
         if turned and not functions:
             axes = [axes[axis] for axis in turned]
-        elif not (stays_as_it_is(user) or (functions and is_activation(user))):
+        elif not (does(user, TRANSPARENT) or (functions and is_activation(user))):
             return None
         node = user
     return None
@@ -157,14 +157,9 @@ def between(layer: fx.Node, end: fx.Node) -> list[fx.Node]:
 
 def _made_directly(side: fx.Node, layer: fx.Node) -> bool:
     """Whether another layer makes one side of a sum, with only activation functions between."""
-    while stays_as_it_is(side) or is_activation(side):
+    while does(side, TRANSPARENT) or is_activation(side):
         side = side.all_input_nodes[0]
     return side is not layer and is_layer(side)
-
-
-def stays_as_it_is(node: fx.Node) -> bool:
-    """Whether an operation is the identity in evaluation mode."""
-    return does(node, TRANSPARENT)
 
 
 def _single_tensor_nodes(graph: fx.Graph) -> list[fx.Node]:

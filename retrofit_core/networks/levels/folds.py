@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
-from .cuts import reordered_axes, stays_as_it_is
-from .kinds import AFFINE, CONVOLUTIONS, TRANSPOSED, AffineLayer, BatchNorm, held, operation
+from .cuts import reordered_axes
+from .kinds import AFFINE, CONVOLUTIONS, TRANSPARENT, TRANSPOSED, AffineLayer, BatchNorm, does, held, operation
 from .plain import erase_unused, holding, linear_of, open_attention
 from .tracing import Trace, record_values
 from .weights import computed_weights
@@ -372,7 +372,7 @@ def _layer(node: fx.Node) -> tuple[fx.Node, int] | None:
     turns = []
     while not isinstance(held(node), AFFINE):
         axes = reordered_axes(node)
-        if len(node.users) != 1 or not (axes or stays_as_it_is(node)):
+        if len(node.users) != 1 or not (axes or does(node, TRANSPARENT)):
             return None
         turns += [axes] if axes else []
         node = node.all_input_nodes[0]

@@ -55,10 +55,6 @@ class Form:
         """Whether it is depthwise, so that its neurons are those that it reads."""
         return False
 
-    def joints(self) -> tuple[object, ...]:
-        """What all networks of a fusion must have in common."""
-        return type(self), self.adds, len(self.layers), self.channelwise
-
     def columns(self, m: int, width: int) -> int:
         """Columns of a level's sums: the parents' m neurons, then the stream."""
         return m + self.adds * width

@@ -9,7 +9,7 @@ from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
 from ...system.device import exact
-from ...system.notices import Notice
+from ...system.refusals import Notice
 from ...system.registry import first_line
 from ..copies import fed
 from ..outputs import GivingLogits, as_classifier

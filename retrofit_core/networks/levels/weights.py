@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
@@ -43,37 +42,29 @@ HOOKS = {
 }
 
 
-@dataclass(frozen=True)
-class Computed:
-    """A weight that a layer computes from other tensors, so that writing to it has no effect."""
+def computed_weights(layer: nn.Module) -> dict[str, tuple[str, str]]:
+    """The weights that one layer, without submodules, computes from other tensors, so that writing to them has no effect: by
+    weight or spectral norm (old and new APIs), pruning, any parametrisation, or as a torch layer's `weight` or `bias` that is
+    not a parameter.
 
-    tensor: str
-    """Its name in the layer"""
-    by: str
-    """What computes it"""
-    remedy: str
-    """A call that makes it plain, with {layer} for the layer"""
-
-
-def computed_weights(layer: nn.Module) -> list[Computed]:
-    """The weights that one layer, without submodules, computes: by weight or spectral norm (old and new APIs), pruning, any
-    parametrisation, or as a torch layer's `weight` or `bias` that is not a parameter."""
-    computed: dict[str, Computed] = {}
+    Returns:
+        Name in the layer -> what computes it, and a call that makes it plain, with {layer} for the layer.
+    """
+    computed: dict[str, tuple[str, str]] = {}
     if parametrize.is_parametrized(layer):
         for tensor, chain in layer.parametrizations.items():  # type: ignore[union-attr]
             by = ", ".join(type(step).__name__.strip("_") for step in chain)
-            remedy = f"torch.nn.utils.parametrize.remove_parametrizations({{layer}}, {tensor!r})"
-            computed[tensor] = Computed(tensor, by, remedy)
+            computed[tensor] = by, f"torch.nn.utils.parametrize.remove_parametrizations({{layer}}, {tensor!r})"
     for hook in layer._forward_pre_hooks.values():
         for kind, (by, attribute, remove) in HOOKS.items():
             if isinstance(hook, kind):
                 tensor = getattr(hook, attribute)
-                computed[tensor] = Computed(tensor, by, f"torch.nn.utils.{remove}({{layer}}, {tensor!r})")
+                computed[tensor] = by, f"torch.nn.utils.{remove}({{layer}}, {tensor!r})"
     for tensor in ("weight", "bias") if isinstance(layer, WITH_WEIGHTS) else ():
         value = getattr(layer, tensor, None)
         if tensor not in computed and isinstance(value, Tensor) and not isinstance(value, nn.Parameter):
-            computed[tensor] = Computed(tensor, "its own code", f"{{layer}}.{tensor} = torch.nn.Parameter(...)")
-    return list(computed.values())
+            computed[tensor] = "its own code", f"{{layer}}.{tensor} = torch.nn.Parameter(...)"
+    return computed
 
 
 def refuse_computed_weights(model: nn.Module, network: str) -> None:
@@ -86,11 +77,11 @@ def refuse_computed_weights(model: nn.Module, network: str) -> None:
     """
     _refuse_adapters(model, network)
     for name, layer in model.named_modules():
-        for computed in computed_weights(layer):
-            remedy = computed.remedy.format(layer=f"model.get_submodule({name!r})")
+        for tensor, (by, remedy) in computed_weights(layer).items():
+            plain = remedy.format(layer=f"model.get_submodule({name!r})")
             raise ValueError(
-                f"{network}: the {computed.tensor} of layer {name!r} is computed from other tensors before each call "
-                f"({computed.by}), so it cannot be fitted, averaged or reordered. Make it plain first: {remedy}."
+                f"{network}: the {tensor} of layer {name!r} is computed from other tensors before each call "
+                f"({by}), so it cannot be fitted, averaged or reordered. Make it plain first: {plain}."
             )
 
 

@@ -15,8 +15,6 @@ from .memory import peak_memory
 from .planning import data_of, inputs_of, plan_method
 from .seconds import START, finetuning_seconds, forward_seconds, parent_seconds, run_seconds
 
-__all__ = ["START", "Estimate", "PlannedLevel", "estimate", "finetuning_seconds", "forward_seconds", "planned_levels"]
-
 
 @dataclass(frozen=True)
 class Estimate:

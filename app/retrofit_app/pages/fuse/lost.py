@@ -45,10 +45,15 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
     )
     navigation.link(
         "levels",
-        f"Step into level {worst + 1}, {name}",
+        step_words(worst, str(name), claim),
         "The page Levels: activations, importance, grouping, targets and fit of every level.",
         level=str(name),
     )
+
+
+def step_words(level: int, name: str, claim: str) -> str:
+    """The link to a level (from 0), with the reason if the claim above it does not name the level."""
+    return f"Step into level {level + 1}, {name}{'' if f'({name})' in claim else ': the largest error'}"
 
 
 def trained(entry: runs.Entry, palette: figures.Palette) -> None:
