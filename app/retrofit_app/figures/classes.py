@@ -118,7 +118,7 @@ def forgotten(networks: Sequence[Network], parents: Sequence[Network], classes: 
     for network in networks:
         fates.setdefault(_fate(network, parents, classes), []).append(network.name)
     told = {fate: names for fate, names in fates.items() if fate and (len(fates) <= MOST_TOLD or fate.startswith(LOST))}
-    return " ".join(f"{listing(names)}: {fate}." for fate, names in told.items())
+    return " ".join(f"{first_up(listing(names))}: {fate}." for fate, names in told.items())
 
 
 def _fate(network: Network, parents: Sequence[Network], classes: Sequence[str]) -> str:

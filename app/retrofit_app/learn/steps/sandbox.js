@@ -9,7 +9,7 @@
     ["The same, two networks of equal width", "<b>HF-Linear with conductance</b>: nearly as good; pairs are easy to read", [["shares differ", skewed.best, skewed.hf, skewed.ensemble]]],
     ["Levels that are not linear, time to spare", "<b>KF-Gradient</b>: the same groups, but gradient descent fits each level, also whole blocks of layers, in 203 seconds", [["shares differ", skewed.best, skewed.gradient, skewed.ensemble]]],
     ["ResNets and ViTs", "<b>KF-Linear with uniform scores</b>, HF-Linear if deep with BatchNorm: layers of one residual stream share their groups, heads are grouped whole", []],
-    ["You cannot tell", "<b>Auto</b>: tries up to four fusions and keeps the best of them and the parents on held-out samples", []],
+    ["You cannot tell", "<b>Auto</b>: tries up to four fusions and keeps the best of them and the parents on samples that no fusion was fitted to", []],
     ["One network far better than the rest", "<b>Compare with the best one first.</b> Groups by activity help", [["four, KF-Linear", four.best, four.kf, four.ensemble], ["by activity", four.best, four.activity, four.ensemble]]],
     ["Networks that all saw the same data", "<b>Keep the best</b>, or the ensemble. KF-Linear fails here; grouping by activity and repairing targets lose less", [["KF-Linear, uniform", same.best, same["kf uniform"], same.ensemble],
       ["by activity, repaired", same.best, same["activity repair"], same.ensemble]]],
