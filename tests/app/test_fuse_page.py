@@ -99,7 +99,7 @@ def test_form_offers_every_method_and_importance():
     families = [option.partition(" · ")[2] for option in options]
     assert [name for name, _ in groupby(families)] == list(dict.fromkeys(families))  # each family stands together
     assert set(page.selectbox(key="fuse-importance").options) == set(IMPORTANCE)
-    assert page.selectbox(key="fuse-grouping").options == ["its own (kmeans)", *GROUPINGS]
+    assert page.selectbox(key="fuse-grouping").options == ["kmeans (default)", *GROUPINGS]
     page.selectbox(key="fuse-method").set_value("OTFusion").run()
     assert "fuse-grouping" not in [control.key for control in page.selectbox]
 

@@ -277,7 +277,7 @@ def method() -> None:
 def grouping(picks: Picks) -> None:
     """Draw the choice of the grouping, by default the method's."""
     default = methods.table()[picks.method].fixed.get("grouping", "")
-    _part("grouping", ["", *methods.groupings()], lambda name: name or f"its own ({default})")
+    _part("grouping", ["", *methods.groupings()], lambda name: name or f"{default} (default)")
 
 
 def importance() -> None:
