@@ -849,8 +849,8 @@ MUTATIONS = [
     Mutation(
         "otfusion: divided along the wrong axis",
         "retrofit_core/baselines/otfusion.py",
-        '"target": plan / plan.sum(0).clamp_min',
-        '"target": plan / plan.sum(1).clamp_min',
+        "target, source = plan / plan.sum(0).clamp_min",
+        "target, source = plan / plan.sum(1).clamp_min",
         "tests/test_baselines.py::test_what_a_fused_neuron_draws_on_sums_to_one",
     ),
     Mutation(
@@ -1365,17 +1365,10 @@ MUTATIONS = [
         "tests/test_landscape.py::test_the_loss_of_linear_networks_is_that_of_their_closed_form",
     ),
     Mutation(
-        "landscape: measured on images of other rows",
-        "retrofit_core/inspection/landscape/landscape.py",
-        "balanced(images.labels, self.images, rows=rows, generator",
-        "balanced(images.labels, self.images, generator",
-        "tests/test_landscape.py::test_images_are_drawn_from_the_rows_that_are_said",
-    ),
-    Mutation(
         "landscape: accuracies are read from the losses",
         "retrofit_core/inspection/landscape/survey.py",
-        '_grid(content["accuracy"], finished)',
-        '_grid(content["loss"], finished)',
+        "torch.where(finished, numbers(accuracy), ",
+        "torch.where(finished, numbers(loss), ",
         "tests/test_landscape.py::test_files_hold_everything",
     ),
     Mutation(
@@ -1484,10 +1477,10 @@ MUTATIONS = [
         "tests/app/test_figures.py::test_cells_of_classes_say_what_was_measured_and_a_class_without_samples_is_a_dash",
     ),
     Mutation(
-        "app: the worst-off network is said to own a class",
+        "app: the worst-off network is said to have most images",
         "app/retrofit_app/figures/sheets.py",
-        "networks[max(range(len(counts)), key=",
-        "networks[min(range(len(counts)), key=",
+        "fewest, *_, most = sorted(",
+        "most, *_, fewest = sorted(",
         "tests/app/test_split_strip.py::test_the_finding_in_words",
     ),
     Mutation(

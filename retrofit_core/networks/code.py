@@ -27,7 +27,7 @@ WIDTHS = {
 OF_WIDTHS = {"groups", "num_groups", "num_heads"}
 #: Settings that torch's modules do not declare as constants.
 UNDECLARED = {"num_heads", "add_zero_attn", "activation"}
-DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout, nn.Identity)
+DROPOUTS = (nn.modules.dropout._DropoutNd, nn.Identity)
 #: Relative difference of outputs from which code differs; rounding differs by less.
 DIFFERENCE = 1e-4
 

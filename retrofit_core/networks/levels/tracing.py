@@ -122,17 +122,14 @@ class Interpreter(fx.Interpreter):
         return self.targets[target]
 
 
-class _Recorder(Interpreter):
-    def run_node(self, n: fx.Node) -> Any:
-        result = super().run_node(n)
-        describe(n, result)
-        return result
-
-
 @torch.no_grad()
 def record_values(graph: fx.Graph, example: Tensor) -> Tensor:
     """Run an example through a graph and `describe` its nodes; returns the output."""
-    return _Recorder(graph).run(example.clone())  # may be written into
+    interpreter = Interpreter(graph, keep=True)
+    output = interpreter.run(example.clone())  # may be written into
+    for node, value in interpreter.env.items():
+        describe(node, value)
+    return output
 
 
 @torch.no_grad()

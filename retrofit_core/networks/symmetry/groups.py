@@ -315,14 +315,12 @@ def _behind(node: fx.Node, axis: int, rules: Rules) -> fx.Node:
 
 def _named_apart(groups: list[Group]) -> list[Group]:
     """Number several groups of one module (the heads of an attention)."""
-    counts, numbers = Counter(group.name for group in groups), Counter[str]()
-    renamed = []
-    for group in groups:
-        name = group.name
-        if counts[name] > 1:
-            name, numbers[group.name] = f"{group.name}[{numbers[group.name]}]", numbers[group.name] + 1
-        renamed.append(replace(group, name=name))
-    return renamed
+    counts = Counter(group.name for group in groups)
+    numbers = {name: iter(range(count)) for name, count in counts.items()}
+    return [
+        replace(group, name=f"{group.name}[{next(numbers[group.name])}]") if counts[group.name] > 1 else group
+        for group in groups
+    ]
 
 
 @torch.no_grad()

@@ -10,9 +10,8 @@ from ...system import device as devices
 from ...system.refusals import Cure, cures_of
 from ...training.parents import TrainConfig
 from .. import RunConfig
-from .levels import PlannedLevel, planned_levels
 from .memory import peak_memory
-from .planning import data_of, inputs_of, plan_method
+from .planning import PlannedLevel, data_of, inputs_of, plan_method, planned_levels
 from .seconds import START, finetuning_seconds, forward_seconds, parent_seconds, run_seconds
 
 

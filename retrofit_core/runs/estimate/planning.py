@@ -1,4 +1,4 @@
-"""A run's inputs with blank weights, and its method's plan or refusal, without computing anything."""
+"""A run's inputs with blank weights, its method's plan or refusal, and its levels side by side, without computing anything."""
 
 import dataclasses
 import json
@@ -17,10 +17,13 @@ from ...data import Images, has_split, load
 from ...data.sampling import balanced
 from ...data.splits import read_splits
 from ...fusion.algorithm import FusionPlan
+from ...fusion.grouping import Grouper
+from ...fusion.joint_spaces import Levels
 from ...methods import METHODS, RETROFITTING
 from ...networks import user_code
 from ...networks.architectures import Architecture, build, fitted, parse
 from ...networks.checkpoints import classes_of, load_model
+from ...networks.levels import Level
 from ...system.refusals import Cure, Refusal, cures_of
 from ...training.parents import PlannedParent, TrainConfig
 from ...training.parents import plan as plan_training
@@ -189,3 +192,68 @@ def _read(
     stamp: tuple[int, int] | None,
 ) -> nn.Module:
     return load_model(path, arch, like=like, weights=weights, classes=order)[0]
+
+
+# --- which levels of the parents become which fused level ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """A level of one network."""
+
+    name: str
+    kind: str
+    width: int
+    """Neurons"""
+    positions: int
+    """Rows per sample: image positions, tokens, or 1"""
+
+
+@dataclass(frozen=True)
+class PlannedLevel:
+    """Levels of the parents, and the fused level that they become."""
+
+    parents: tuple[Part, ...]
+    fused: Part
+    becomes: str
+    """What happens to the neurons"""
+
+
+def planned_levels(config: RunConfig, training: TrainConfig | None, folder: Path) -> tuple[PlannedLevel, ...]:
+    """The levels of a run in order; () for methods without levels.
+
+    Raises:
+        ValueError: the method refuses the networks, or the run's files are unreadable or do not belong together.
+    """
+    if not METHODS[config.method].takes.levels:
+        return ()
+    config, inputs, _ = inputs_of(config, training, folder)
+    method = planned(config, inputs)
+    levels: Levels = method.plan.levels
+    return tuple(
+        PlannedLevel(
+            tuple(_part(parent[index]) for parent in levels.parents),
+            _part(level),
+            _becomes(levels, method.algorithm.grouping, index),
+        )
+        for index, level in enumerate(levels.fused)
+    )
+
+
+def _becomes(levels: Levels, grouping: object, index: int) -> str:
+    """What happens to a level's neurons, space by space."""
+    words = []
+    for space in levels.written(index):
+        if space.fixed:
+            words.append(f"{space.width} classes stay in their places" if levels.fused[index].head else "stay in place")
+        elif space.first < index:
+            words.append(f"grouped as at {levels.fused[space.first].name}")
+        elif isinstance(grouping, Grouper) and grouping.equal_widths:
+            words.append(f"{space.width} groups, one neuron of each network")
+        else:
+            words.append(f"{sum(space.widths)} neurons in {space.width} groups")
+    return "; ".join(dict.fromkeys(words))
+
+
+def _part(level: Level) -> Part:
+    return Part(level.name, level.kind, level.width, level.positions)
