@@ -79,7 +79,8 @@ class FinetuneRequest(Json, Logits, Overwrite, Resume):
     )
     controls: bool = setting(
         False,
-        "With --record: also train network A, the plain average and a new network in the same way, for comparison.",
+        "With --record: also train network A, the plain average (if there is one) and a new network in the same way, for "
+        "comparison.",
     )
 
 

@@ -461,7 +461,7 @@ FEW = 3
 
 def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
     """Merge scales: each column once, with each row and claim at its fullest measured scale, and a badge if that is not the
-    scale of most rows.
+    scale of most rows that the paper prints, too.
 
     A claim compares rows at one scale. `smoke` is not informative about accuracy: it is used only if there is nothing else.
     What is measured on another data set than the paper's is a column of its own.
@@ -502,7 +502,9 @@ def _joined(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
     rows = dict.fromkeys(line.row for each in scales for line in each.all_lines)
     of_row = {row: _fullest(scales, row) for row in rows}
     lines = {row: each.line(row) for row, each in of_row.items()}
-    counts = Counter(each.badge for row, each in of_row.items() if lines[row].mean is not None)
+    measured = [row for row, line in lines.items() if line.mean is not None]
+    printed = [row for row in measured if lines[row].paper is not None]
+    counts = Counter(of_row[row].badge for row in printed or measured)
     main = max(scales, key=lambda each: counts[each.badge])
 
     def badge(each: ReproducedColumn) -> str:

@@ -72,7 +72,8 @@ class FinetuneConfig(Value, FollowUp):
     )
     seed: int = setting(0, "determines the held-out images, the order of images and their augmentation", SEED)
     controls: bool = setting(
-        False, "also train network A, the plain average and a new network in the same way, for comparison"
+        False,
+        "also train network A, the plain average (if there is one) and a new network in the same way, for comparison",
     )
 
     def to_json(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import shutil
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,10 +90,19 @@ def test_words_say_who_is_right_and_at_which_level_that_turns():
     sentence = followed_words("Test image 4", rows, course, classes, truth)
     assert "Right: A and the ensemble. Wrong: B (owl) and the fused network (owl)." in sentence
     assert sentence.endswith("lost at level 2, <head>.")
+    one = followed_words("Test image 4", [rows[0], rows[2]], course, classes, truth)
+    assert one.startswith("Test image 4 shows cat. Right: A. Wrong: the fused network (owl).") and one.endswith(
+        "<head>."
+    )
     assert followed_words("Your drawing", rows[:1], course, classes, None) == "Your drawing: A says cat."
     assert answers(rows, classes, truth, LIGHT).count("note wrong") == 2
     html = steps(course, classes, truth, "conv", LIGHT)
     assert html.count("level chosen") == 1 and "&lt;head&gt;" in html and "<head>" not in html
+
+
+def test_one_network_has_neither_average_nor_ensemble(entry):
+    entry = replace(entry, config=entry.config | {"models": entry.config["models"][:1]})
+    assert following.names(entry) == ["parent 0", "fused"]
 
 
 @pytest.mark.slow

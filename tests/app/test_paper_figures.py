@@ -105,7 +105,7 @@ def test_differences_say_whether_the_sign_is_the_papers_and_draw_no_opponent_tha
     claims = {f"{claim.left} {claim.right}" for claim in column.claims if claim.ours is not None}
     names = [name.split(" \N{MINUS SIGN} ")[1] for name in picture.figure.layout.yaxis.categoryarray]
     assert "KF-Linear OTFusion" in claims and names == ["best parent", "Ensemble", "LP", "KF-Linear, uniform"]
-    assert "5 have its sign. Drawn are 4" in picture.caption
+    assert "5 have the paper's sign. Drawn are 4" in picture.caption
     alone = replace(column, claims=tuple(c for c in column.claims if c.right == "OTFusion"))
     only = differences(alone, LIGHT)
     assert list(only.figure.layout.yaxis.categoryarray) == ["KF-Linear \N{MINUS SIGN} OTFusion"]

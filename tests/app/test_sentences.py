@@ -28,6 +28,7 @@ from retrofit_app.runs import methods, paper, records
 from retrofit_app.runs.compared import FUSED, PARENT, Group, Row
 from retrofit_app.runs.ingredients import Ingredient, steps_of
 from retrofit_app.runs.ingredients import finding as of_ingredients
+from retrofit_app.runs.words import networks_words
 from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import METHODS
 from retrofit_core.training.evaluation import as_bits
@@ -185,6 +186,11 @@ def of_fused(fused: float, average: float, *alone: float, seconds: float = 2.0) 
     return first_page.finding(entry)
 
 
+def of_architectures(*names: str) -> str:
+    entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
+    return networks_words(replace(entry, training={"arch": list(names)}))
+
+
 def of_tile(name: str, **settings: object) -> str:
     """A tile's note on the first page."""
     entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
@@ -204,6 +210,8 @@ SAID = [
     (of_target(3.0, 1.0), "75 % A0 + 25 % A1", "other"),
     (records._spec_words("cnn"), "cnn", "-"),
     (records._spec_words('{"architecture": "cnn", "widths": [8, 16, 16]}'), "cnn 8-16-16", "{"),
+    (of_architectures("cnn", '{"architecture": "cnn", "widths": [8]}'), "2 cnn and cnn 8 networks", ","),
+    (of_architectures("cnn", "cnn"), "2 cnn networks", "and"),
     (of_tile("Ensemble"), "runs both networks", "twice"),  # of any widths
     (of_tile("Fused", target="parent-1.safetensors"), "the chosen size", "another"),  # which may be A's
     (of_paths(0.004), "no barrier", "highest"),
@@ -272,8 +280,8 @@ SAID = [
     (of_budget(90, 89.9), "not clearly different from", "clearly better"),
     (of_fused(90, 20, 50, 55), "clearly better than B alone", "A alone"),
     (of_fused(90, 20, 60, 55), "clearly better than A alone", "the plain average"),
-    (of_fused(90, 58, 60, 55), "the plain average, which beats B", "which beats A"),
-    (of_fused(90, 55.1, 60, 55), "clearly better than A alone", "which beats"),  # by one image
+    (of_fused(90, 58, 60, 55), "clearly better than the plain average (itself better than B) by 32.0 points", "which beats"),
+    (of_fused(90, 55.1, 60, 55), "clearly better than A alone", "itself"),  # by one image
     (of_fused(90, 20, 60, 55, seconds=0.027), "in 0.027 s", "0.0 s"),
     (of_fused(50, 20, 60, 55), "clearly worse than A alone", "better than A"),
     (lost.step_words(0, "a", "Level 1 (a) loses 2.0 points of accuracy"), "Step into level 1, a", "error"),
@@ -290,6 +298,20 @@ def test_a_conclusion_follows_from_the_numbers(sentence, says, is_silent_of):
     assert says in words and is_silent_of not in words, words
     if "**" not in sentence and not sentence.startswith(("Rise", "The same", "Some mixtures")):
         assert count(claims(claimed(words))[0]) <= 15, words
+
+
+def test_a_columns_words_are_those_of_rows_that_it_shows():
+    """Most rows of `1k samples` that the paper lacks are of another scale than all that it prints."""
+    table = paper.table("fusion-set-size", paper.read()[0])
+    column = next(each for each in table.at(paper.FULLEST) if each.name == "1k samples")
+    printed = [line for line in column.lines if line.paper is not None]
+    assert any(not line.badge for line in printed) and paper.differences(column) != paper.SAME
+    marked = paper.contradicted(column)
+    scales = {line.row: line.badge for line in printed}
+    assert set(marked) == {"KF-Gradient, conductance"} and scales["KF-Gradient, uniform"], (
+        marked,
+        scales,
+    )  # compared at another
 
 
 def test_the_cheat_sheet_of_learn_says_what_was_measured():

@@ -68,7 +68,10 @@ def test_networks_that_are_far_off_are_not_drawn_and_a_narrow_span_is_linear():
             "ridge = 1x is highest with 93.0\N{NO-BREAK SPACE}%; clearly worse is 0.01x; the others do not clearly differ",
         ),
         ((LOW, BEST), "ridge = 1x is highest with 93.0\N{NO-BREAK SPACE}%; clearly worse is 0.01x."),
-        ((MIDDLE, BEST), "No ridge is clearly best: 92.0\N{NO-BREAK SPACE}% to 93.0\N{NO-BREAK SPACE}% over 2 values."),
+        (
+            (MIDDLE, BEST),
+            "No value of ridge is clearly best: 92.0\N{NO-BREAK SPACE}% to 93.0\N{NO-BREAK SPACE}% over 2 values.",
+        ),
         (
             (LOW, row("10x", 93, (-1, 1)), BEST),
             "ridge = 10x and 1x are highest with 93.0\N{NO-BREAK SPACE}%; clearly worse is 0.01x.",

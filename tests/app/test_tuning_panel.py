@@ -175,6 +175,18 @@ def test_the_result_is_a_tile_beside_the_others_and_one_of_several_is_chosen(rec
     assert clean(page) and "Fine-tuned: 96.0" in tiles(page)  # the tile follows the list below it
 
 
+@pytest.mark.parametrize(
+    ("start", "advice"), [(96.0, "A lower learning rate may help"), (100, "all of them right already")]
+)
+def test_one_that_kept_the_start_says_everywhere_that_nothing_changed(record, monkeypatch, start, advice):
+    monkeypatch.setitem(BEFORE, "fused", start)
+    placed(record, accuracy=94.0, accuracies=(start, 95.0, 96.0, 96.0))
+    page = page_at(run="mine", tuned=SHORT.key(record))
+    assert "so the network stays as it was" in words(page) and advice in words(page)
+    assert "as fused: no epoch was better" in tiles(page) and "fused, then" not in tiles(page)
+    assert networks_of(runs.read_entry(record))[1].name.endswith("fine-tuned 3 epochs (unchanged)")
+
+
 def test_controls_stand_beside_the_fused_network(record):
     folder = placed(record, FinetuneConfig(epochs=3, controls=True))
     for name, accuracy in {"parent 0": 95.5, "average": 91.0, "scratch": 40.0}.items():

@@ -123,7 +123,8 @@ def followed_words(
     wrong = [f"{called(row.name)} ({classes[row.best]})" for row in rows if row.best != truth]
     words = [f"{shown} shows {classes[truth]}.", f"Right: {listing(right) if right else 'none of them'}."]
     words += [f"Wrong: {listing(wrong)}."] if wrong else []
-    before = next((row.best == truth for row in rows if row.name == "ensemble"), None)
+    start = "ensemble" if any(row.name == "parent 1" for row in rows) else "parent 0"
+    before = next((row.best == truth for row in rows if row.name == start), None)
     course = [before, *(step.answer.best == truth for step in stops)]
     if stops and before is not None and course[0] != course[-1]:
         turn = max(index for index in range(1, len(course)) if course[index] != course[index - 1])

@@ -131,6 +131,7 @@ def finding(curve: Mapping[str, Any]) -> str:
     if len(rows) == 1:
         return f"{words}, so far."
     if not worse:
-        return f"No {name} is clearly best: {percent(min(accuracies))} to {percent(max(accuracies))} over {len(rows)} values."
+        reached = f"{percent(min(accuracies))} to {percent(max(accuracies))}"
+        return f"No value of {name} is clearly best: {reached} over {len(rows)} values."
     rest = "; the others do not clearly differ" if len(worse) + len(first) < len(rows) else ""
     return f"{words}; clearly worse {'is' if len(worse) == 1 else 'are'} {listing(worse)}{rest}."

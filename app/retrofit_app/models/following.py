@@ -33,10 +33,11 @@ def is_possible(entry: runs.Entry) -> bool:
 
 
 def names(entry: runs.Entry) -> list[str]:
-    """The networks to ask: parents, average, fused, ensemble, as far as the run has them."""
+    """The networks to ask: parents, average, fused, ensemble, as far as the run has them and they are not one of its parents."""
     parents = [f"parent {index}" for index in range(len(entry.config["models"]))]
-    fused = () if methods.keeps_one(entry) else ("fused",)  # which is that parent
-    return [name for name in (*parents, "average", *fused, "ensemble") if name in entry.metrics["networks"]]
+    fused = () if methods.keeps_one(entry) else ("fused",)
+    every = (*parents, "average", *fused, "ensemble") if len(parents) > 1 else (*parents, *fused)
+    return [name for name in every if name in entry.metrics["networks"]]
 
 
 def are_digits(entry: runs.Entry) -> bool:

@@ -164,16 +164,17 @@ def networks_of(entry: Entry, weighed: bool = True) -> list[FusedNetwork]:
 def _tuned(fused: FusedNetwork, kept: Work) -> FusedNetwork:
     """The network of a finished fine-tuning; without numbers if it is damaged."""
     facts: dict[str, Any] = {}
-    seconds = None
+    seconds, unchanged = None, ""
     with suppress(ValueError):
         facts, seconds = followups.metrics(kept), float(followups.curve(kept)["seconds"])
+        unchanged = " (unchanged)" if followups.is_unchanged(kept) else ""
     epochs = kept.settings.get("epochs")
     long = f"{epochs} epoch{'' if epochs == 1 else 's'}"
     others = {name: value for name, value in kept.settings.items() if name not in ("of", "epochs", "controls")}
     words = {TUNING: long, **{f"{TUNING} {name.replace('_', ' ')}": f"{value}" for name, value in others.items()}}
     return FusedNetwork(
         fused.entry,
-        f"{fused.name}, fine-tuned {long}",
+        f"{fused.name}, fine-tuned {long}{unchanged}",
         f"{fused.id}+{kept.name}",
         facts,
         None if seconds is None or fused.seconds is None else fused.seconds + seconds,

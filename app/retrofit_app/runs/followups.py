@@ -96,6 +96,16 @@ def curve(tuning: Work) -> dict[str, Any]:
     return _read(tuning, FINETUNING.growing, CURVE_FACTS)
 
 
+def is_unchanged(tuning: Work) -> bool:
+    """Whether no epoch was better than the start on the held-out images, so that the kept network is the one before.
+
+    Raises:
+        ValueError: the curve is damaged.
+    """
+    history = curve(tuning)["history"]
+    return bool(history) and not history[-1]["best"]
+
+
 def metrics(tuning: Work) -> dict[str, Any]:
     """The fine-tuned network's metrics, as a run has them for its fused network; {} if there were no test
     images.

@@ -86,7 +86,9 @@ def _tuned(tuned: Work | None) -> list[Tile]:
     with suppress(ValueError):  # the panel below says what is damaged
         if table := followups.metrics(tuned):
             epochs = tuned.settings["epochs"]
-            return [_tile("Fine-tuned", table, f"fused, then {epochs} epoch{'' if epochs == 1 else 's'}", "fused")]
+            trained = f"fused, then {epochs} epoch{'' if epochs == 1 else 's'}"
+            note = "as fused: no epoch was better" if followups.is_unchanged(tuned) else trained
+            return [_tile("Fine-tuned", table, note, "fused")]
     return []
 
 
@@ -115,7 +117,7 @@ def finding(entry: Entry) -> str:
     beaten = [letter(index) for index, lead in enumerate(leads) if lead.clear and lead.points > 0]
     if n > 1 and not methods.keeps_parents(entry):
         if beaten and average["per_class"] != fused["per_class"]:
-            others["average"] = f"the plain average, which beats {listing(beaten)}"
+            others["average"] = f"the plain average (itself better than {listing(beaten)})"
         others["ensemble"] = "the ensemble"
     compared = [difference(fused, networks[other]).than(words) for other, words in others.items()]
     return f"{_made(entry)}: {'; '.join(compared)}."

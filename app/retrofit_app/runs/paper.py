@@ -175,12 +175,16 @@ def contradicted(column: Any) -> dict[str, list[str]]:
     """Row -> the comparisons, in words, where our difference and the paper's have opposite signs; none unless it `counts`."""
     found: dict[str, list[str]] = {}
     scales = {each.badge: each for each in column.scales or (column,)}
+    shown = {line.row: line.badge for line in column.all_lines}
     for claim in column.claims if counts(column) else ():
         if claim.verdict == "contradicted":
             at = f" ({claim.badge})" if claim.badge else ""
-            for line in scales[claim.badge or column.badge].all_lines:
-                if (line.stands_for or line.row) in claim.rows:
-                    found.setdefault(line.row, []).append(f"{claim.left} against {claim.right}{at}")
+            lines = scales[claim.badge or column.badge].all_lines
+            compared = [line.row for line in lines if (line.stands_for or line.row) in claim.rows]
+            # A row whose shown number is of another scale is not what was compared.
+            of_scale = [row for row in compared if shown.get(row) == claim.badge]
+            for row in of_scale or compared:
+                found.setdefault(row, []).append(f"{claim.left} against {claim.right}{at}")
     return found
 
 

@@ -137,7 +137,7 @@ def architecture(entry: Entry) -> str:
         names = names or [_noted(entry.base / name, "architecture")["architecture"] for name in entry.config["models"]]
     except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         return ""
-    return ", ".join(dict.fromkeys(map(_spec_words, names)))
+    return " and ".join(dict.fromkeys(map(_spec_words, names)))
 
 
 def _spec_words(name: Any) -> str:

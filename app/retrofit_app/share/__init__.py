@@ -30,8 +30,7 @@ MOST_LEVELS = 12
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 #: What a reader needs to know first.
 INTRODUCTION = (
-    "Trained networks are made into one. Accuracies are those on test images, and columns those of each class. Point at a "
-    "figure to read its values."
+    "Accuracies are those on test images, and columns those of each class. Point at a figure to read its values."
 )
 RETROFITTING = (
     "Retrofitting goes through the networks level by level: it groups their neurons, and fits the weights of the new network "

@@ -20,8 +20,8 @@ VERDICTS = {
 }
 #: Words for one difference with a verdict, and for several.
 COUNTED = {
-    "agreed": ("has its sign", "have its sign"),
-    "contradicted": ("has the other one", "have the other one"),
+    "agreed": ("has the paper's sign", "have the paper's sign"),
+    "contradicted": ("has the other sign", "have the other sign"),
     "undecided": ("is undecided", "are undecided"),
     "no claim": ("is 0 in the paper", "are 0 in the paper"),
 }

@@ -44,7 +44,7 @@ def _networks(entry: runs.Entry, palette: Palette, tuned: Work | None) -> Slide:
 
     return Slide(
         "networks",
-        "How many test images does each combination of these networks get right?",
+        "How many test images does each of these get right?",
         headline.finding(entry).replace("**", ""),
         "The columns show which classes a network knows. Let the audience guess before each tile. The plain average comes first: "
         "most expect it between its parents. The ensemble is what one would like to have, but it runs all networks.",

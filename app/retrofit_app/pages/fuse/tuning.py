@@ -103,12 +103,13 @@ def picture(work: Work, palette: figures.Palette) -> figures.Picture:
 
 def finding(entry: runs.Entry, work: Work) -> str:
     """A finished fine-tuning's result on the test images."""
-    history, metrics = followups.curve(work)["history"], followups.metrics(work)
-    best, epochs = history[-1]["best"], work.settings["epochs"]
+    curve, metrics = followups.curve(work), followups.metrics(work)
+    best, epochs = curve["history"][-1]["best"], work.settings["epochs"]
     if not best:
+        is_perfect = curve["networks"]["fused"]["accuracy"] == 100
         return (
             f"**None of the {epochs} epochs was better than the start** on the held-out images, so the network stays as it was. "
-            "A lower learning rate may help."
+            f"{'It gets all of them right already.' if is_perfect else 'A lower learning rate may help.'}"
         )
     trained = f"Fine-tuned for {epochs} epoch{'' if epochs == 1 else 's'}, keeping epoch {best}"
     if not metrics:

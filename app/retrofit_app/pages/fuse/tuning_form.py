@@ -65,16 +65,17 @@ def form(entry: runs.Entry, *, busy: bool) -> None:
         return
     with box:
         asked = TUNING.read(TuningForm)
-        ask()
+        ask(entry)
         start_row(entry, config_of(asked), busy)
 
 
-def ask() -> None:
+def ask(entry: runs.Entry) -> None:
     """Draw epochs, seed, rate, precision, and whether to train controls, too."""
     with st.container(key="fuse-grid-tuning"):  # see style.css
         controls.ask(TUNING, HELP, "tune_epochs", "tune_seed", "tune_rate", "tune_precision")
+    has_average = len(entry.config["models"]) > 1 and "average" in entry.metrics.get("networks", {})
     st.checkbox(
-        "Give network A, the plain average and a new network the same training",
+        f"Give network A{', the plain average' if has_average else ''} and a new network the same training",
         **TUNING.control("tune_controls"),
         help="Shows what is due to the fusion and what to the training: all get the same images, epochs and settings.",
     )

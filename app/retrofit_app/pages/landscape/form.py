@@ -34,7 +34,7 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
             align, tuned = parameters.among(list(tunings))
             names = readings.names(entry, align, tuned)
         except ValueError as error:
-            st.info(f"There is no landscape of this run: {escaped(error)}", icon=":material/info:")
+            st.info(f"There is no landscape of this run: {escaped(lettered(str(error)))}", icon=":material/info:")
             return
         if len(names) < 3 and not align:
             st.info(f"A plane needs three networks, and this run has {len(names)}.", icon=":material/info:")

@@ -46,7 +46,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
         st.info("Lecture mode needs a measured landscape.", icon=":material/info:")
     if chosen is None:
         st.markdown(
-            "Every point of the plane through three networks of this run is a network, too: a mixture of the "
+            "Every point of the plane through three networks of one shape is a network, too: a mixture of the "
             "three. Loss and accuracy show whether there is a barrier between the networks, and where the fused "
             "network is relative to its parents. "
             "**No landscape of this run is measured yet.**"
