@@ -12,7 +12,9 @@ from retrofit_core.catalogue import CATALOGUE
 from retrofit_core.experiments.bundles import results_in
 from retrofit_core.experiments.claims import INFORMATIVE
 from retrofit_core.experiments.report import report, verdicts
-from retrofit_core.experiments.scales import SAYING, SCALES
+from retrofit_core.experiments.reproduction import by_row, reproduced
+from retrofit_core.experiments.scales import EVERY_SCALE, SAYING, SCALES
+from retrofit_core.experiments.setting import settings
 from retrofit_core.experiments.tables import TABLES
 from tests.marks import ROOT, skip_without
 
@@ -47,6 +49,24 @@ def test_it_counts_the_papers_claims_that_hold():
         agreed, undecided, contradicted = verdicts(claims)
         counts += [len(claims), agreed, contradicted, undecided]
     assert [int(number) for number in re.findall(r"\d+", sentence)] == counts
+
+
+@pytest.mark.parametrize(
+    ("row", "table", "name"),
+    [
+        ("two, non-IID CIFAR-10 | full", "vgg11-noniid", "2-way"),
+        ("two, five CIFAR-10 classes each | full", "vgg11-sharded", "2-way"),
+        ("two, six and two BloodMNIST classes | quarter", "bloodmnist", "2-way"),
+        ("four, non-IID CIFAR-10 | half", "vgg11-noniid", "4-way"),
+        ("two, all of CIFAR-10 each | half", "vgg11-full", "2-way zero-shot"),
+    ],
+)
+def test_its_results_are_those_of_the_reports(row, table, name):
+    chosen = settings(TABLES[table], results_in(RESULTS), EVERY_SCALE)
+    column = next(each for each in by_row(reproduced(TABLES[table], chosen, "runs").columns) if each.name == name)
+    means = [column.line(which).mean for which in ("Parent 0", "KF-Linear, conductance", "Ensemble")]
+    (cells,) = re.findall(rf"^\| {re.escape(row)} \| (.*) \|$", README.read_text(), re.MULTILINE)
+    assert [cell.split()[0] for cell in cells.split(" | ")] == [f"{mean:.1f}" for mean in means]
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from retrofit_app.pages.compare.table import findings
 from retrofit_app.pages.fuse import configs, equal_budget, lost, presets
 from retrofit_app.pages.fuse.parameters import Picks
 from retrofit_app.pages.levels import exciting
+from retrofit_app.pages.levels.grouping import sizes_words
 from retrofit_app.runs import headline as first_page
 from retrofit_app.runs import methods, paper, records
 from retrofit_app.runs.compared import FUSED, PARENT, Group, Row
@@ -212,6 +213,9 @@ SAID = [
     (records._spec_words('{"architecture": "cnn", "widths": [8, 16, 16]}'), "cnn 8-16-16", "{"),
     (of_architectures("cnn", '{"architecture": "cnn", "widths": [8]}'), "2 cnn and cnn 8 networks", ","),
     (of_architectures("cnn", "cnn"), "2 cnn networks", "and"),
+    (sizes_words(np.array([2, 2])), "Every group has 2 neurons.", "argest"),  # Hungarian pairs
+    (sizes_words(np.array([1, 1])), "Every group has 1 neuron.", "alone"),
+    (sizes_words(np.array([1, 3])), "Largest group: 3 neurons; 1 is alone", "Every"),
     (of_tile("Ensemble"), "runs both networks", "twice"),  # of any widths
     (of_tile("Fused", target="parent-1.safetensors"), "the chosen size", "another"),  # which may be A's
     (of_paths(0.004), "no barrier", "highest"),

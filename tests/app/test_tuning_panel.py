@@ -176,7 +176,8 @@ def test_the_result_is_a_tile_beside_the_others_and_one_of_several_is_chosen(rec
 
 
 @pytest.mark.parametrize(
-    ("start", "advice"), [(96.0, "A lower learning rate may help"), (100, "all of them right already")]
+    ("start", "advice"),
+    [(96.0, "A lower learning rate may help"), (100, "already gets every one of these images right")],
 )
 def test_one_that_kept_the_start_says_everywhere_that_nothing_changed(record, monkeypatch, start, advice):
     monkeypatch.setitem(BEFORE, "fused", start)

@@ -109,7 +109,7 @@ def finding(entry: runs.Entry, work: Work) -> str:
         is_perfect = curve["networks"]["fused"]["accuracy"] == 100
         return (
             f"**None of the {epochs} epochs was better than the start** on the held-out images, so the network stays as it was. "
-            f"{'It gets all of them right already.' if is_perfect else 'A lower learning rate may help.'}"
+            f"{'It already gets every one of these images right.' if is_perfect else 'A lower learning rate may help.'}"
         )
     trained = f"Fine-tuned for {epochs} epoch{'' if epochs == 1 else 's'}, keeping epoch {best}"
     if not metrics:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
 import streamlit as st
 
 from retrofit_app import figures, widgets
@@ -123,10 +124,11 @@ def squares(view: View) -> list[Grouped]:
         elif view.analysis is not None and (position or not view.look.pair):
             other = pairs[0][0] if view.look.pair else view.entry.config["importance"]
             note += f" · {figures.index_words(view.analysis.agreement, other, score)}".removesuffix(" · ")
-        words = f"Largest group: {int(grouped.counts.max())} neurons; {int((grouped.counts == 1).sum())} are alone."
+        words = sizes_words(grouped.counts)
         if off:
             words += f" {off} outside the frame {'is' if off == 1 else 'are'} on its border, with a stroke outwards."
-        words += "" if of_run or run.densest is None else f" Of the run’s largest group, {figures.flow(run, grouped)}."
+        if not of_run and run.densest is not None and run.counts.min() < run.counts.max():
+            words += f" Of the run’s largest group, {figures.flow(run, grouped)}."
         chosen = view.chosen(score, seed)
         groupings.append(
             Grouped(
@@ -140,6 +142,19 @@ def squares(view: View) -> list[Grouped]:
             )
         )
     return groupings
+
+
+def sizes_words(counts: np.ndarray) -> str:
+    """The largest group and the lone neurons, or the size that all groups share.
+
+    Args:
+        counts: (K,) members of each group.
+    """
+    most = int(counts.max())
+    if most == counts.min():  # as pairs are, and a head's groups
+        return f"Every group has {most} neuron{'' if most == 1 else 's'}."
+    alone = int((counts == 1).sum())
+    return f"Largest group: {most} neurons; {alone} {'is' if alone == 1 else 'are'} alone."
 
 
 def draw(view: View, groupings: Sequence[Grouped]) -> None:
