@@ -41,6 +41,8 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.colors import LinearSegmentedColormap
 
+from retrofit_app.figures import LIGHT
+from retrofit_app.figures.overview import overview
 from retrofit_core import METHODS, ensemble, evaluate, fuse, importance_scores, partition, train
 from retrofit_core.baselines import average
 from retrofit_core.data import load
@@ -105,11 +107,11 @@ assert max(accuracy["M1"], accuracy["M2"], accuracy["average of weights"]) < 60 
 # ## The method in one picture
 #
 # This is the paper's overview (figure `fig:algo`), drawn from a real fusion of two networks that are small enough for it: 8
-# neurons in each hidden level. Each row is one neuron of the two networks at the first level; rows between two lines are one
-# group, whichever network they are of: neurons that behave alike. **1** Both networks run on the same images; a strip is what
-# the neuron puts out on average for each digit, orange above zero and blue below. **2** A group's target is the mean of its
-# neurons, weighted by importance. **3** The fused level's weights are fitted to the targets: this is what its neurons put out.
-# Then the next level is done in the same way. All of it follows below, step by step, with 32 neurons.
+# neurons in each hidden level. Read it from left to right. **1** Both networks run on the same images; a strip is what one
+# neuron puts out on average for each digit, teal above zero and orange below. **2** Neurons that behave alike become one group
+# (one colour, grey where a neuron stays alone), whichever network they are of (shape). **3** A group's target is the mean of
+# its neurons, weighted by importance (width of the line). **4** The fused level's weights are fitted to the targets. Then the
+# next level is done in the same way. All of it follows below, step by step, with 32 neurons.
 
 # %%
 small = [build({"architecture": "mlp", "sizes": [64, 8, 8, 10]}, seed=k) for k in (0, 1)]
@@ -123,23 +125,7 @@ with torch.no_grad():
 small_accuracy = [evaluate(model, test)["accuracy"] for model in (*small, drawn.model)]
 print("test accuracy: {:.1f} and {:.1f} %, fused {:.1f} %".format(*small_accuracy))
 assert small_accuracy[2] > max(small_accuracy[:2]) + 10
-groups, importance = drawn.levels[0].labels, drawn.levels[0].scores
-order = groups.argsort(stable=True)
-z, weight = torch.cat(strips[:2]), importance.float()[:, None]
-targets = torch.stack([(weight * z)[groups == k].sum(0) / weight[groups == k].sum() for k in range(8)])
-columns = {
-    "1  neurons put out": z,
-    "2  their target": targets[groups],
-    "3  after the fit": strips[2][groups],
-}
-figure, axes = plt.subplots(1, 3, figsize=(8.2, 4.2), sharey=True)
-for axis, (title, values) in zip(axes, columns.items(), strict=True):
-    axis.imshow(values[order], cmap=SIGNED, vmin=-z.abs().max(), vmax=z.abs().max(), aspect="auto")
-    axis.set(title=title, xticks=range(10), xlabel="digit")
-    for row in range(1, 16):
-        axis.axhline(row - 0.5, color="black", lw=1.2 if groups[order][row] != groups[order][row - 1] else 0)
-names = [f"M{1 + int(index >= 8)}, neuron {int(index) % 8}" for index in order]
-axes[0].set_yticks(range(16), names)
+overview(small, drawn.model, drawn.levels[0], strips, [str(digit) for digit in range(10)], LIGHT)
 
 # %% [markdown]
 # ## Levels

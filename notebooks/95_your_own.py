@@ -23,7 +23,8 @@
 # %%
 import pandas as pd
 
-from retrofit_app.figures import LIGHT, Network, class_grid, drawn_network
+from retrofit_app.figures import LIGHT, Network, drawn_network
+from retrofit_app.figures.classes import class_sources
 from retrofit_core import METHODS, ensemble, evaluate, train
 from retrofit_core.data import load, splits
 from retrofit_core.networks.architectures import build
@@ -74,7 +75,7 @@ pd.DataFrame({"accuracy %": {network.name: network.accuracy for network in netwo
 # ## Where each class's knowledge came from
 
 # %%
-class_grid(networks, test.classes, LIGHT)
+class_sources(networks[:2], networks[2:], test.classes, LIGHT)
 
 # %% [markdown]
 # ## Where something was lost

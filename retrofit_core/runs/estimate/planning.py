@@ -68,7 +68,9 @@ class MethodPlan:
     def networks(self) -> list[nn.Module]:
         """Networks with the result's shapes: one, or all parents side by side."""
         task = self.plan.task
-        return list(task.parents) if self.algorithm.takes.keeps_parents else [task.target or task.parents[0]]
+        if self.algorithm.takes.keeps_parents:
+            return list(task.parents)
+        return [task.parents[0] if task.target is None else task.target]
 
 
 def plan_method(config: RunConfig, inputs: Inputs) -> MethodPlan:
