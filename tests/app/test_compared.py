@@ -78,6 +78,13 @@ def test_the_default_is_a_pair_of_one_set_of_parents():
     assert compared.default([lone], lone) == ("lone",)
 
 
+def test_rows_of_one_name_say_the_setting_that_differs(runs_folder):
+    entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
+    fewer = replace(entry, folder=runs_folder / "fewer", config=entry.config | {"samples": 50})
+    (group,) = compared.groups([entry, fewer], [])
+    assert [row.name for row in group.rows] == ["KF-Linear, samples 400", "KF-Linear, samples 50"]
+
+
 def test_fine_tuned_networks_are_rows_behind_their_run(runs_folder):
     folder = runs_folder / "mine"
     shutil.copytree(runs.BUNDLED / "kf-linear", folder)

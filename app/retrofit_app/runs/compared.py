@@ -17,11 +17,12 @@ from retrofit_core.runs.store import FINETUNING, Work
 from . import followups, methods
 from .leaderboards import FAMILIES
 from .records import Entry
-from .words import NONE, networks_words, settings
+from .words import NONE, different, networks_words, settings
 
 PARENT, REFERENCE, FUSED = "parent", "reference", "fused"  # roles
 #: The setting that differs between seeds of one fusion.
 SEED = "seed"
+SHORT = 12  # letters of a value that a row's name can take
 #: The setting that says how long a network was fine-tuned.
 TUNING = "fine-tuning"
 
@@ -262,7 +263,7 @@ def _rows(networks: Sequence[FusedNetwork], apart: bool) -> list[Row]:
     for network in networks:
         alike = tuple((name, value) for name, value in network.settings.items() if name != SEED)
         together.setdefault(network.id if apart else (network.name, alike), []).append(network)
-    return [
+    rows = [
         Row(
             members[0].name + (f", seed {members[0].settings.get(SEED)}" if apart else ""),
             FUSED,
@@ -272,6 +273,15 @@ def _rows(networks: Sequence[FusedNetwork], apart: bool) -> list[Row]:
         )
         for members in together.values()
     ]
+    return [replace(row, name=row.name + _apart(row, rows)) for row in rows]
+
+
+def _apart(row: Row, rows: Sequence[Row]) -> str:
+    """The one short setting that sets a row apart from those of its name, such as a sweep's: ", samples 200"; or ""."""
+    of_name = [each.networks[0].settings for each in rows if each.name == row.name]
+    names = [name for name in different(of_name) if name != SEED]
+    value = row.networks[0].settings.get(names[0], "") if len(names) == 1 else ""
+    return f", {names[0]} {value}" if 0 < len(value) <= SHORT else ""
 
 
 def _seed(network: FusedNetwork) -> str:

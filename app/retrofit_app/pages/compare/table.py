@@ -101,7 +101,7 @@ def findings(groups: Sequence[Group]) -> list[str]:
             words += "; it is the best parent itself"
         elif parent is not None:
             more, than = difference(best.each, parent.each), f"the best parent ({parent.name})"
-            one = f"{name} is" if len(equal) == 1 else "they are"
+            one = "it is" if len(measured) == 1 else f"{name} is" if len(equal) == 1 else "they are"
             words += f"; {one} {more.than(than).replace('**', '') if more.points else f'a tie with {than}'}"
         sentences.append(f"{words}.")
     return sentences
