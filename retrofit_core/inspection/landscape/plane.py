@@ -58,7 +58,7 @@ def check_alike(networks: Mapping[str, nn.Module]) -> None:
             if shapes[0] != shapes[1]:
                 raise ValueError(
                     f"a plane goes through networks of one architecture, but {key!r} is {words[0]} in {first} and "
-                    f"{words[1]} in {name}. Leave out one of the two."
+                    f"{words[1]} in {name}. Choose networks of the same shapes."
                 )
         dtypes = {tensor.dtype for each in (model, other) for tensor in parameters(each).values()}
         if len(dtypes) > 1:
