@@ -49,7 +49,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
             "Every point of the plane through three networks of one shape is a network, too: a mixture of the "
             "three. Loss and accuracy show whether there is a barrier between the networks, and where the fused "
             "network is relative to its parents. "
-            "**None of this run is measured.**"
+            "**This run has no landscape.**"
         )
     elif chosen.going:
         works.watch(lambda: chosen.going, lambda: growing(chosen, palette))
