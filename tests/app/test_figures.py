@@ -381,6 +381,7 @@ def test_curve_and_residual(shipped):
     bars = figures.residual_bars(level_, LIGHT).figure.data[0].x
     assert sum(bars) == pytest.approx(100 * (level_.grouping_error + level_.approximation_error) / level_.energy)
     assert "ridge" not in figures.residual_bars(level_, LIGHT, figures.AVERAGED).figure.to_json()
+    assert "to repair and" in figures.residual_bars(level_, LIGHT, figures.REPAIRED).alt
 
 
 def test_neurons_that_hardly_respond_are_counted():

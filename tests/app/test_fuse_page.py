@@ -23,7 +23,7 @@ from retrofit_app.models import accuracies
 from retrofit_app.models.checkpoints import form_words
 from retrofit_app.pages.fuse import configs, parameters, presets
 from retrofit_app.pages.fuse.plan import Plan
-from retrofit_app.runs import levels
+from retrofit_app.runs import levels, methods
 from retrofit_core import load_model, save_model
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
@@ -185,7 +185,9 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     to_page(page, "levels").run()
     assert not page.error and not page.exception
     if method == "Auto":  # the levels of the fusion that it chose
-        overview = levels.overview(runs.read_entry(runs_folder / "mine"))
+        entry = runs.read_entry(runs_folder / "mine")
+        overview = levels.overview(entry)
+        assert methods.score(entry) == result.config["chosen"]["importance"]
         assert overview.measured and overview.course[-1]["knows"] == networks["fused"]["knows"]
     elif result.levels:
         assert "fits no level, so it has no analysis" in " ".join(info.value for info in page.info)

@@ -7,7 +7,7 @@ Colours, shapes and sizes follow one set of tokens (`palette`).
 from .agreement import agreement_matrix, agreement_words, cluster_sizes, index_words, title
 from .classes import Network
 from .clusters import cluster_key, clusters
-from .diagnosis import AVERAGED, fitted, worst_level
+from .diagnosis import AVERAGED, REPAIRED, fitted, worst_level
 from .fits import group_words, loss_curve, loss_plane, residual_bars, stream_words
 from .landscape import headline, landscape_plane, loss_path
 from .network import drawn_network

@@ -12,6 +12,8 @@ from .words import first_up, number, percent, within
 
 #: The form of levels that average the parents' weights because the fit was switched off.
 AVERAGED = "averaged"
+#: That of a fit to targets that were stretched.
+REPAIRED = "repaired"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .diagnosis import AVERAGED
+from .diagnosis import AVERAGED, REPAIRED
 from .drawing import BARE, axis, bars, colour_key, drawn, edge, hatched, line, log_ticks, mark, rows, scatter
 from .palette import HALO, SHAPES, VIRIDIS, Palette
 from .picture import Picture
@@ -18,6 +18,7 @@ SHORT = {
     "primal": RIDGE,
     "dual": RIDGE,
     "gradient": "gradient descent does not go all the way there: it keeps the weights that do best on the rows set aside.",
+    REPAIRED: "repair stretches the targets until they vary as much as their neurons, and the fit follows the stretched ones.",
     AVERAGED: "nothing is fitted here: these weights are means of the parents' weights.",
 }
 
@@ -121,9 +122,12 @@ def residual_bars(level: Any, palette: Palette, form: str = "primal") -> Picture
     else:
         unavoidable = min(unavoidable, approximation)
         losses["unavoidable"] = unavoidable, palette.grey, "x", "that no weights could avoid"
-        name, why = (
-            ("not fitted", "that a fit could remove") if form == AVERAGED else ("ridge penalty", "to the ridge penalty")
-        )
+        ridge = "ridge penalty", "to the ridge penalty"
+        others = {
+            AVERAGED: ("not fitted", "that a fit could remove"),
+            REPAIRED: ("repair", "to repair and the ridge penalty"),
+        }
+        name, why = others.get(form, ridge)
         losses[name] = approximation - unavoidable, palette.approximation, "/", why
     shares, colours, patterns, reasons = (list(each) for each in zip(*losses.values(), strict=True))
     words = listing([f"{percent(value)} {why}" for value, why in zip(shares, reasons, strict=True)])

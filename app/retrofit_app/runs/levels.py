@@ -40,7 +40,7 @@ class Overview:
     """All levels at a glance, read without torch."""
 
     table: pd.DataFrame
-    """From `results.frame`; `form` is AVERAGED if the fit was switched off"""
+    """From `results.frame`; `form` is AVERAGED if the fit was switched off, REPAIRED if targets were stretched"""
     course: list[dict[str, Any]]
     """Results of the ensemble, then after each level; empty if unmeasured"""
 
@@ -86,6 +86,8 @@ def overview(entry: Entry) -> Overview:
     table[errors] = table[errors].astype(float).fillna(0.0)
     if not methods.is_fitted(entry):
         table["form"] = figures.AVERAGED
+    elif methods.fusion(entry).get("repair"):
+        table["form"] = figures.REPAIRED
     accuracy = facts.get("accuracy", [])
     knows = facts.get("knows") or [""] * len(accuracy)
     each = zip(accuracy, knows, strict=True)

@@ -106,6 +106,11 @@ def fusion(entry: Entry) -> Mapping[str, Any]:
     return made.get("chosen") or made
 
 
+def score(entry: Entry) -> str:
+    """The importance score of a run's fusion: of a finished Auto, that of the fusion that it chose."""
+    return fusion(entry).get("importance") or entry.config["importance"]
+
+
 def decided(entry: Entry) -> Mapping[str, Any]:
     """The settings in a finished run's result; {} if it is unfinished or damaged."""
     return _decided(*entry.version) if entry.status.get("state") == "done" else {}

@@ -160,7 +160,7 @@ def _levels(entry: runs.Entry) -> Iterator[str]:
         head.append("accuracy after it")
         for row, accuracy in zip(rows, overview.accuracy[1:], strict=True):
             row.append(figures.percent(accuracy))
-    analysed, score = levels.analysis(entry), entry.config["importance"]
+    analysed, score = levels.analysis(entry), methods.score(entry)
     for other in analysed.levels[0].labels if analysed else ():
         if other != score:
             head.append(f"ARI with {other}")

@@ -9,6 +9,7 @@ import streamlit as st
 from retrofit_app import figures, widgets
 from retrofit_app.figures import title
 from retrofit_app.figures.picture import LECTURE
+from retrofit_app.runs import methods
 from retrofit_app.widgets import neurons, readings
 from retrofit_app.widgets.menu import Item, menu_of
 from retrofit_app.widgets.neurons import Grouped
@@ -117,12 +118,12 @@ def squares(view: View) -> list[Grouped]:
     groupings = []
     for position, (score, seed) in enumerate(pairs):
         grouped = view.grouping(score, seed)
-        of_run = score == view.entry.config["importance"] and seed == 0
+        of_run = score == methods.score(view.entry) and seed == 0
         note = f", {f'other seed {seed}' if seed else 'the run’s seed'}" if twice else ""
         if of_run and not (view.look.pair and position):
             note += " · as in this run"
         elif view.analysis is not None and (position or not view.look.pair):
-            other = pairs[0][0] if view.look.pair else view.entry.config["importance"]
+            other = pairs[0][0] if view.look.pair else methods.score(view.entry)
             note += f" · {figures.index_words(view.analysis.agreement, other, score)}".removesuffix(" · ")
         words = sizes_words(grouped.counts)
         if off:

@@ -15,7 +15,7 @@ NETWORK = (
     "each level. A block's height shows the width of the level (its square root; the slices are on a smaller scale), and its "
     "shade and number show the error in per cent of its neurons' energy. A hatched block's error is mostly approximation. The "
     "line above is the accuracy if the fusion stopped after that level; it starts with the ensemble, all networks side by "
-    "side. Click a level to open it, or press J, K, Home or End."
+    "side (their logits centred, if the run centres them). Click a level to open it, or press J, K, Home or End."
 )
 STEPS = {
     "activations": (

@@ -58,9 +58,7 @@ def importance(view: View) -> None:
     columns = st.columns(len(view.scores)) if len(view.scores) > 1 else [st.container()]
     for column, score in zip(columns, view.scores, strict=True):
         with column:
-            heading = f"**{escaped(title(score))}**" + (
-                " (this run)" if score == view.entry.config["importance"] else ""
-            )
+            heading = f"**{escaped(title(score))}**" + (" (this run)" if score == methods.score(view.entry) else "")
             options: dict[str, Any] = {"score": score} if view.analysis is not None else {}
             view.chart(
                 f"scores-{score}",

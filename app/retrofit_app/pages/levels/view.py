@@ -9,6 +9,7 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.address import neurons
 from retrofit_app.figures import Neurons, Palette, Picture, escaped, letter, same_numbers, title
+from retrofit_app.runs import methods
 from retrofit_app.widgets import pictures, readings
 
 from .parameters import Look
@@ -51,7 +52,7 @@ class View:
     def far(self) -> str:
         """At the classes, why a member far from its group may cost nothing; empty where that cannot be."""
         unseen = any(0 in counts for counts in runs.class_counts(self.entry) or ())
-        if not self.joins_classes or not unseen or self.entry.config["importance"] == "uniform":
+        if not self.joins_classes or not unseen or methods.score(self.entry) == "uniform":
             return ""
         return (
             "A class that its network never saw has almost no importance: its neuron may be far from its group and still cost "

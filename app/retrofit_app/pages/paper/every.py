@@ -57,7 +57,8 @@ def every(stamp: Stamp, palette: Palette) -> None:
         st.header("The claims that failed here", anchor=False)
         counts = [sum(not line.heading for line in lines) for lines in tables_of]
         st.markdown(
-            f"**{counts[0]} that the paper's noise does not explain.** Nobody has tested other reasons.", help=NOISE
+            f"**{counts[0]} that the paper's noise does not explain.** Causes that we tested are in docs/findings.md.",
+            help=NOISE,
         )
     with st.container(key="paper-failed"):
         if beyond.lines:
