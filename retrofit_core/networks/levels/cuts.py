@@ -12,6 +12,7 @@ from torch import Tensor, fx, nn
 
 from .kinds import (
     CONVOLUTIONS,
+    REORDERING,
     TRANSPARENT,
     does,
     held,
@@ -20,10 +21,8 @@ from .kinds import (
     is_sum,
     operation,
     parameter_count,
-    words,
 )
 
-REORDERING = words("permute transpose t swapaxes swapdims movedim moveaxis")
 BOUNDARIES = ("preactivations", "activations", "blocks", "layers")
 
 

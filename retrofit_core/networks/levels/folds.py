@@ -161,8 +161,8 @@ def _product(trace: Trace, node: fx.Node, free: Free) -> Found:
     if operation(node) not in ("matmul", "mm") or len(node.all_input_nodes) != 2:
         return None
     read, weight = node.all_input_nodes
-    turn = reordered_axes(weight) == [1, 0]
-    weight = weight.all_input_nodes[0] if turn else weight
+    is_turned = reordered_axes(weight) == [1, 0]
+    weight = weight.all_input_nodes[0] if is_turned else weight
     added, end = _bias(node)
     matrix, bias = held(weight), None if added is None else held(added)
     if node.args[0] is not read or not isinstance(matrix, nn.Parameter) or matrix.ndim != 2:
@@ -178,10 +178,9 @@ def _product(trace: Trace, node: fx.Node, free: Free) -> Found:
     _erase_backwards(trace.graph, end)
     layer.name = end.name  # by which its neurons are known
     owner = dict(trace.model.named_modules()).get(path)
-    facts = {"weight": matrix, "bias": bias, "kind": "" if owner is None else type(owner).__name__}
-    if turn:
-        return layer, Fold.of(_copied, matrix, bias, **facts)
-    return layer, Fold.of(_of_product, matrix, bias, axis=1, **facts)
+    kind = "" if owner is None else type(owner).__name__
+    make = partial(_of_product, turn=not is_turned)
+    return layer, Fold.of(make, matrix, bias, weight=matrix, bias=bias, kind=kind, axis=int(not is_turned))
 
 
 def _norm_behind(trace: Trace, node: fx.Node, free: Free) -> Found:
@@ -253,13 +252,8 @@ def _of_transposed(layer: Any) -> AffineLayer:
 
 
 @torch.no_grad()
-def _copied(matrix: Tensor, bias: Tensor | None) -> AffineLayer:
-    return linear_of(matrix.clone(), None if bias is None else bias.clone())
-
-
-@torch.no_grad()
-def _of_product(matrix: Tensor, bias: Tensor | None) -> AffineLayer:
-    return linear_of(turned(matrix), None if bias is None else bias.clone())
+def _of_product(matrix: Tensor, bias: Tensor | None, *, turn: bool) -> AffineLayer:
+    return linear_of(turned(matrix) if turn else matrix.clone(), None if bias is None else bias.clone())
 
 
 def _with_norm(affine: AffineLayer, norm: BatchNorm) -> AffineLayer:

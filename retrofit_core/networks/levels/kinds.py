@@ -29,6 +29,8 @@ def words(text: str) -> set[str]:
 
 #: Identities in evaluation mode; active functions of these are refused when they are traced.
 TRANSPARENT = words("_DropoutNd identity contiguous clone")
+#: Operations that only put axes into another order.
+REORDERING = words("permute transpose t swapaxes swapdims movedim moveaxis")
 ACTIVATIONS = words(
     "relu gelu silu hardswish leaky_relu elu tanh sigmoid softplus relu6 mish selu celu hardtanh hardsigmoid logsigmoid "
     "softsign tanhshrink softshrink hardshrink rrelu threshold"

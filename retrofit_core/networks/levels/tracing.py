@@ -122,14 +122,19 @@ class Interpreter(fx.Interpreter):
         return self.targets[target]
 
 
+class _Recorder(Interpreter):
+    """Describes each node as it runs, so that values need not stay."""
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        describe(n, result)
+        return result
+
+
 @torch.no_grad()
 def record_values(graph: fx.Graph, example: Tensor) -> Tensor:
     """Run an example through a graph and `describe` its nodes; returns the output."""
-    interpreter = Interpreter(graph, keep=True)
-    output = interpreter.run(example.clone())  # may be written into
-    for node, value in interpreter.env.items():
-        describe(node, value)
-    return output
+    return _Recorder(graph).run(example.clone())  # may be written into
 
 
 @torch.no_grad()

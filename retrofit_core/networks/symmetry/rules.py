@@ -16,6 +16,7 @@ from torch import Tensor, fx, nn
 from ..levels.kinds import (
     BINARY,
     ENTRYWISE,
+    REORDERING,
     TRANSPOSED,
     argument,
     does,
@@ -39,10 +40,14 @@ POSITIONS = {
 #: Operations that take entries out of a tensor.
 TAKING = words("chunk split split_with_sizes tensor_split unbind getitem select narrow")
 #: Operations that only move entries, so they can run on neuron ids.
-MOVES = TAKING | words(
-    "flatten reshape reshape_as with_item view_as view unflatten permute transpose movedim moveaxis swapaxes swapdims "
-    "squeeze unsqueeze expand expand_as contiguous cat concat stack roll repeat t flip clone detach repeat_interleave tile "
-    "broadcast_to channel_shuffle pixel_shuffle pixel_unshuffle getattr"
+MOVES = (
+    TAKING
+    | REORDERING
+    | words(
+        "flatten reshape reshape_as with_item view_as view unflatten "
+        "squeeze unsqueeze expand expand_as contiguous cat concat stack roll repeat flip clone detach repeat_interleave tile "
+        "broadcast_to channel_shuffle pixel_shuffle pixel_unshuffle getattr"
+    )
 )
 EXTREMES = words("amax amin max min")
 #: The rule for each kind of operation: functions, methods and modules of torch by their plain names.
