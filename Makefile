@@ -11,7 +11,7 @@ PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder
 # Bytecode is kept as well, whatever the environment says: each process would compile code and tests anew, which takes 9 s.
 KEEP := PYTHONDONTWRITEBYTECODE= MALLOC_MMAP_THRESHOLD_=2000000000 MALLOC_TRIM_THRESHOLD_=2000000000
 
-.PHONY: help app test quick test-gpu test-all lint types format notebooks bundle benchmark mutations docs dist clean
+.PHONY: help app test quick test-gpu test-all lint ceilings types format notebooks bundle benchmark mutations docs dist clean
 
 help:  ## List the targets
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*##/\t/"
@@ -48,8 +48,11 @@ test-gpu: $(VENV)/installed-dev  ## The quick tests on a GPU, where there is one
 test-all: $(VENV)/installed-dev  ## Every test, those that take minutes each as well; PART=1/4: a part of the long ones alone
 	$(KEEP) $(BIN)/python -m pytest $(PARALLEL) $(if $(PART),-m long --part $(PART),-m "")
 
-lint: $(VENV)/installed-dev  ## Formatting, lint and types
+lint: $(VENV)/installed-dev ceilings  ## Formatting, lint, types, and the ceilings of size
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/pyright
+
+ceilings: $(VENV)/installed  ## How large the project is, beside its ceilings; fails above one
+	$(BIN)/python benchmarks/size.py --check
 
 format: $(VENV)/installed-dev  ## Format and fix
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .

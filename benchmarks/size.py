@@ -1,61 +1,57 @@
-"""How large the project is, and how much of it one fusion executes.
+"""How large the project is, and how much of it one fusion executes, beside the ceilings of `ceilings.json`.
 
-    python benchmarks/size.py                      prints the table, with what the record says of earlier commits
-    python benchmarks/size.py --keep               and adds this commit to results/size.json
+    python benchmarks/size.py                      prints the table
+    python benchmarks/size.py --check              and fails if a number is above its ceiling
 
-Tokens are those of `tokenize` in Python files, without comments, docstrings, and line ends. Lines are all lines of files in git.
-The fusion is KF-Linear of two MLPs with two hidden layers, on 64 random samples.
+The commit that makes something smaller lowers its ceiling; nothing raises one. A file or folder that stands `apart` has a ceiling
+of tokens of its own and counts nowhere else.
+Tokens are those of `tokenize` in Python files, without comments, docstrings and line ends. Words are those of `docs/**/*.md`
+(without README and CHANGELOG). The fusion is KF-Linear of two small CNNs, on 64 random samples; a class counts if it runs a
+method of its own other than `__init__` and its like.
 """
 
 import argparse
 import ast
 import io
-import subprocess
+import json
 import sys
 import tokenize
+from collections.abc import Iterable
 from pathlib import Path
 
-import machine
-
 ROOT = Path(__file__).parent.parent
-#: Rooms, and the endings of the files that count as theirs.
-ROOMS = {
-    "retrofit_core": (".py",),
-    "app": (".py", ".js", ".css"),
-    "tests": (".py",),
-    "benchmarks": (".py",),
-    "notebooks": (".py",),
-    "docs": (".py", ".md"),
-}
+CORE, APP = ROOT / "retrofit_core", ROOT / "app"
 SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
-def files(room: str) -> list[Path]:
-    """The room's files that git knows."""
-    names = subprocess.run(["git", "ls-files", room], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [ROOT / name for name in names.split("\n") if name.endswith(ROOMS[room]) and (ROOT / name).exists()]
+def texts(folder: Path, *endings: str, without: Iterable[Path] = ()) -> list[str]:
+    """Contents of a folder's files (or of one file) with these endings."""
+    paths = [folder] if folder.is_file() else folder.rglob("*")
+    apart = set(without)
+    return [path.read_text() for path in paths if path.suffix in endings and not apart & {path, *path.parents}]
 
 
-def docstring_lines(source: str) -> set[int]:
-    """The lines on which strings that stand as statements begin."""
-    return {
-        node.lineno
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    }
+def tokens(sources: Iterable[str]) -> int:
+    """Tokens of Python code without comments, docstrings and line ends."""
+    count = 0
+    for source in sources:
+        strings = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr))
+        docstrings = {one.lineno for one in strings if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+        count += sum(
+            token.type not in SILENT and not (token.type == tokenize.STRING and token.start[0] in docstrings)
+            for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        )
+    return count
 
 
-def tokens(source: str) -> int:
-    """Tokens of Python code without comments, docstrings, and line ends."""
-    described = docstring_lines(source)
-    return sum(
-        token.type not in SILENT and not (token.type == tokenize.STRING and token.start[0] in described)
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-    )
+def lines(sources: Iterable[str]) -> int:
+    """All lines, empty ones and comments too."""
+    return sum(len(source.splitlines()) for source in sources)
 
 
-def executed() -> tuple[int, int]:
-    """Functions and files of the core that one closed-form fusion of two MLPs executes."""
+def executed() -> tuple[int, int, int]:
+    """Functions, files and classes of the core that one closed-form fusion of two CNNs executes."""
+    sys.path[:0] = [str(ROOT), str(APP)]  # this checkout, whichever is installed
     import torch
     from torch import nn
 
@@ -64,13 +60,22 @@ def executed() -> tuple[int, int]:
     networks = []
     for seed in range(2):
         torch.manual_seed(seed)
-        networks.append(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3)))
-    data = torch.randn(64, 8, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 3
-    core, seen = str(ROOT / "retrofit_core"), set()
+        features = [
+            nn.Conv2d(1, 8, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(8, 16, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        ]
+        networks.append(nn.Sequential(*features, nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)))
+    data = torch.randn(64, 1, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 10
+    codes = set()
 
     def watch(frame, event, argument):
-        if event == "call" and frame.f_code.co_filename.startswith(core) and not frame.f_code.co_name.startswith("<"):
-            seen.add(frame.f_code)
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(str(CORE)) and not code.co_name.startswith("<"):
+            codes.add(code)
 
     METHODS["KF-Linear"](networks, data)  # what is imported late is imported now
     sys.setprofile(watch)
@@ -78,33 +83,44 @@ def executed() -> tuple[int, int]:
         METHODS["KF-Linear"](networks, data)
     finally:
         sys.setprofile(None)
-    return len(seen), len({code.co_filename for code in seen})
+    methods = [code.co_qualname.split(".") for code in codes if "<locals>" not in code.co_qualname]
+    classes = {name[0] for name in methods if len(name) > 1 and not name[1].startswith("__")}
+    return len(codes), len({code.co_filename for code in codes}), len(classes)
 
 
-def measured() -> dict[str, int]:
-    """The rows of the table."""
-    lines = {room: sum(len(path.read_text().splitlines()) for path in files(room)) for room in ROOMS}
-    functions, opened = executed()
+def sizes(apart: Iterable[str] = ()) -> dict[str, int]:
+    """The numbers that have a ceiling."""
+    without = [ROOT / name for name in apart]
+    product = texts(CORE, ".py", without=without) + texts(APP, ".py", ".js", ".css", without=without)
+    functions, files, classes = executed()
     return {
-        "tokens of the core": sum(tokens(path.read_text()) for path in files("retrofit_core")),
-        "lines of the product (core and app)": lines["retrofit_core"] + lines["app"],
-        **{f"lines of {room}": count for room, count in lines.items()},
+        "core tokens": tokens(texts(CORE, ".py", without=without)),
+        "app tokens": tokens(texts(APP, ".py", without=without)),
+        "product lines": lines(product),
+        "tests tokens": tokens(texts(ROOT / "tests", ".py", without=without)),
+        "benchmarks lines": lines(texts(ROOT / "benchmarks", ".py", without=without)),
+        "docs words": sum(len(text.split()) for text in texts(ROOT / "docs", ".md", without=without)),
         "functions that one fusion executes": functions,
-        "files that they are in": opened,
+        "files that they are in": files,
+        "classes with such a method": classes,
+        **{name: tokens(texts(ROOT / name, ".py")) for name in apart},
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", action="store_true", help="add this commit to the record")
-    arguments = parser.parse_args()
-    kept = {commit: rows for commit, rows in machine.read("size").items() if commit != "machine"}
-    commits = {**kept, (machine.commit() or "now"): measured()}
-    print(" ".join(f"{commit:>14}" for commit in ("", *commits)))
-    for name in next(reversed(commits.values())):
-        print(" ".join(f"{rows.get(name, 0):>14,}" for rows in commits.values()), name)
-    if arguments.keep:
-        machine.write("size", commits)
+    parser.add_argument("--check", action="store_true", help="fail if a number is above its ceiling")
+    check = parser.parse_args().check
+    ceilings = json.loads((Path(__file__).parent / "ceilings.json").read_text())
+    apart = ceilings.pop("apart")
+    ceilings |= apart
+    above = []
+    print("     today    ceiling")
+    for name, size in sizes(apart).items():
+        above += [name] * (size > ceilings[name])
+        print(f"{size:>10,} {ceilings[name]:>10,}  {name}{' (too many)' if size > ceilings[name] else ''}")
+    if check and above:
+        sys.exit(f"Above the ceiling: {', '.join(above)}. Give something up; a ceiling is never raised.")
 
 
 if __name__ == "__main__":
