@@ -22,7 +22,7 @@ from retrofit_core.experiments.runner import all_needs, plan, run
 from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import Parent, Unit
-from retrofit_core.experiments.work import LEVELS, title
+from retrofit_core.experiments.work import title
 from retrofit_core.system.monitor import Cancelled, Event, Monitor
 from retrofit_core.training.parents import NOTE, train_parents
 
@@ -182,8 +182,7 @@ def checkpoint(parent: Parent, root: Path) -> Path:
 
 
 def state_of(left: Sequence[Unit], root: Path) -> list[Path]:
-    """What units that are left need: their parents, and the finished levels of their fusions."""
+    """What units that are left need: their parents."""
     parents = [checkpoint(parent, root) for parent in parents_of(left)]
     notes = [file.with_name(name) for file in parents for name in ("splits.json", NOTE)]
-    levels = [path for unit in left for path in sorted((unit.folder(root) / LEVELS).glob("*"))]
-    return [path for path in dict.fromkeys((*notes, *parents, *levels)) if path.is_file()]
+    return [path for path in dict.fromkeys((*notes, *parents)) if path.is_file()]

@@ -1,7 +1,5 @@
 """`fuse` as the tests call it: any grouping and fit, their settings in flat keywords, as METHODS take them."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from retrofit_core.baselines import Averaging, Ensembling
@@ -17,15 +15,3 @@ ensembling = Method("ensembling", "Mean of outputs.", "", Ensembling)
 
 def fuse(models: Any, data: Any, **keywords: Any) -> FusionResult:
     return FLAT(models, data, **keywords)
-
-
-@dataclass
-class Kept:
-    """A journal in memory."""
-
-    finished: list = field(default_factory=list)
-    on_add: Callable[..., Any] = lambda *_: None
-
-    def add(self, index: int, report: Any, weights: dict[str, Any]) -> None:
-        self.finished.append((report, {name: tensor.clone() for name, tensor in weights.items()}))
-        self.on_add(index)

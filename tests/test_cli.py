@@ -138,8 +138,7 @@ def test_the_table_of_levels_has_each_levels_errors(parents):
         (["fuse", "a.safetensors", "--out", "x.pt"], "Use a name that ends in .safetensors"),
         (["fuse", "a.safetensors", "--out", "nowhere/x.safetensors"], "does not exist"),
         (["fuse", "a.safetensors"], "--out FILE.safetensors"),
-        (["fuse", "--resume", "r", "--seed", "4", "--analyse"], "omit --seed, --analyse"),
-        (["fuse", "a.safetensors", "--resume", "r"], "omit the checkpoints"),
+        (["fuse", "--record", "r", "--seed", "4", "--analyse"], "omit --seed, --analyse"),
         (["fuse", "a.safetensors", "--record", "/dev/null/x"], "--record /dev/null/x: /dev/null is not a folder"),
         (
             ["compare", "a.safetensors", "--records", "/dev/null/x", "--fusion-from", "iid"],
@@ -258,22 +257,23 @@ def begun(*words, cwd):
 
 
 @pytest.mark.long
-def test_control_c_leaves_no_half_written_file_and_the_record_resumes(parents):
+def test_control_c_leaves_no_half_written_file_and_the_record_runs_again(parents):
     method = ("--method", "kf-gradient", "--samples", 150)
     words = fuse_words(parents, *method, "--record", "stopped", "--out", "stopped.safetensors")
     process = begun(*words, cwd=parents)
     deadline = time.time() + 120
-    while not (parents / "stopped" / "partial.safetensors").exists():
+    events = parents / "stopped" / "events.jsonl"
+    while not events.exists() or "fitted" not in events.read_text():
         assert time.time() < deadline and process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
-    assert "retrofit fuse --resume stopped --out stopped.safetensors" in process.stderr.read()
     process.stderr.close()
     assert not (parents / "stopped.safetensors").exists()
     assert not list(parents.rglob("*.tmp")) and not list(parents.rglob("*.part"))
     assert json.loads((parents / "stopped" / "status.json").read_text())["state"] == "cancelled"
-    retrofit("fuse", "--resume", "stopped", "--out", "stopped.safetensors", cwd=parents)
+    assert not (parents / "stopped" / "levels.parquet").exists()
+    retrofit("fuse", "--record", "stopped", "--out", "stopped.safetensors", cwd=parents)
     straight = fuse_words(parents, *method, "--out", "straight.safetensors")
     retrofit(*straight, cwd=parents)
     assert_same_tensors(*(tensors_of(parents / f"{name}.safetensors")[0] for name in ("stopped", "straight")))
@@ -352,7 +352,7 @@ def said(monkeypatch):
     return lines
 
 
-def test_a_fusion_goes_on_where_its_paths_have_spaces(parents, said, monkeypatch, capsys, tmp_path):
+def test_the_next_command_can_be_pasted_where_paths_have_spaces(parents, said, tmp_path):
     (tmp_path / "a b").mkdir()
     words = [*map(str, fuse_words(parents, "--samples", 40)), "--out", str(tmp_path / "a b" / "fused.safetensors")]
     assert main([*words, "--mean", "0.3", "--std", "0.4"]) == 0
@@ -360,18 +360,9 @@ def test_a_fusion_goes_on_where_its_paths_have_spaces(parents, said, monkeypatch
     assert following[1:4] == ["retrofit", "evaluate", str(tmp_path / "a b" / "fused.safetensors")]
     assert following[following.index("--mean") + 1] == "0.3"
 
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("retrofit_core.runs.execute", interrupted)
-    assert main([*words, "--overwrite", "--record", str(tmp_path / "c d")]) == 130
-    line = capsys.readouterr().err.replace("\n", " ").partition("Resume with: ")[2]
-    assert shlex.split(line)[:4] == ["retrofit", "fuse", "--resume", str(tmp_path / "c d")]
-    assert shlex.split(line)[-1] == "--overwrite"
-
 
 def test_a_full_disk_is_one_sentence(parents, monkeypatch):
-    """The table of a record's levels finds no space; the sentence says how to go on."""
+    """The table of a record's levels finds no space; with room, the record is run again."""
 
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -379,9 +370,9 @@ def test_a_full_disk_is_one_sentence(parents, monkeypatch):
     monkeypatch.setattr("pandas.DataFrame.to_parquet", full)
     shown = retrofit(*fuse_words(parents, "--samples", 40, "--record", "full"), cwd=parents, expect=2).stderr
     assert "could not write: No space left on device. Make room" in shown
-    assert shown.endswith("Resume with: retrofit fuse --resume full\n") and shown.count("\n") == 1
+    assert shown.count("\n") == 1 and not list((parents / "full").glob("levels*"))
     monkeypatch.undo()
-    retrofit("fuse", "--resume", "full", cwd=parents)
+    retrofit("fuse", "--record", "full", cwd=parents)
 
 
 def test_names_with_brackets_and_colons_are_printed_as_they_are(tmp_path):

@@ -14,7 +14,6 @@ from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import compose, partition
 from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.families import MADE, PARTS, READ, SKIPPED, aggregated, branches, dense, ghost, inverted, partly, scaled
-from tests.flat import Kept, fuse
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, initialised, labels, normal, seeded
 from tests.plain import fitted, flat, least_squares, matched, patches, projected, states
@@ -69,15 +68,6 @@ def test_errors_are_those_of_what_comes_out(make):
         assert 0 < level.unavoidable_error <= level.cost
         if level.missing_error == level.missing_error:
             assert level.missing_error > level.approximation_error
-
-
-@each_case("make", BLOCKS)
-def test_a_stopped_run_goes_on_to_the_same_weights(make):
-    parents, journal = pair(make), Kept()
-    whole = fuse(parents, DATA, device="cpu", journal=journal)
-    for stop in (2, 4):
-        resumed = fuse(parents, DATA, device="cpu", journal=Kept(journal.finished[:stop]))
-        assert_same_tensors(resumed.model, whole.model)
 
 
 @each_case(

@@ -83,10 +83,8 @@ def granted(page: str, folder: Path) -> dict[str, object]:
     parents = [build({"architecture": "cnn"}, seed=seed) for seed in range(3)]
     x, y = images.inputs(list(range(40))), images.labels[:40]
     names = {"parent0": parents[0], "parent1": parents[1], "fused": parents[2], "draw": lambda *_: None}
-    return {**names, "parents": parents[:2], "data": (x, y), "own": [(x, y)] * 2, "images": images, "x": x, "y": y} | {
-        "monitor": Monitor(),
-        "journal": None,
-    }
+    given = {"parents": parents[:2], "data": (x, y), "own": [(x, y)] * 2, "images": images, "x": x, "y": y}
+    return {**names, **given, "monitor": Monitor()}
 
 
 @pytest.mark.slow

@@ -16,12 +16,11 @@ from retrofit_core.fusion.importance import Uniform
 from retrofit_core.fusion.targets import Targets, group_sums
 from retrofit_core.fusion.walk import level_generator
 from retrofit_core.networks.levels import partition
-from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.system.presets import preset_settings
 from tests import reference
-from tests.flat import Kept, fuse
+from tests.flat import fuse
 from tests.marks import each_case, spread
-from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, permuted, rewired, widened
+from tests.networks import CNN_SHAPE, affine_layers, cnn, labels, mlp, normal, permuted, rewired, widened
 from tests.properties import as_groups, as_sets, assert_close, assert_same_function, untouched
 
 HF, KF = {"grouping": "hungarian"}, {"grouping": "kmeans"}
@@ -292,48 +291,6 @@ def test_float32_is_close_to_float64(device):
 
 
 # --- parents, events, cancelling, going on ---------------------------------------------------------------------------
-
-
-class Interrupting(Monitor):
-    """Cancels once the level of that number has been reported."""
-
-    def __init__(self, after: int) -> None:
-        self.journal = Kept()
-        super().__init__(cancelled=lambda: len(self.journal.finished) > after)
-
-
-@pytest.mark.slow
-@each_case("stopped_after", [0, 1])
-@each_case("options", [HF, {**KF, "toward": "parents"}, {**KF, "fit": "gradient", "epochs": 2, "perturbation": 0.1}])
-def test_a_stopped_fusion_goes_on_where_it_was(stopped_after, options):
-    parents, x = [batchnorm_cnn(seed=k) for k in range(2)], normal(40, *CNN_SHAPE)
-    whole = fuse(parents, x, device="cpu", **options)
-    monitor = Interrupting(stopped_after)
-    with pytest.raises(Cancelled):
-        fuse(parents, x, device="cpu", monitor=monitor, journal=monitor.journal, **options)
-    assert len(monitor.journal.finished) == stopped_after + 1
-    later = []
-    journal = Kept(monitor.journal.finished, later.append)
-    resumed = fuse(parents, x, device="cpu", journal=journal, **options)
-    assert torch.equal(weights_of(resumed.model), weights_of(whole.model))
-    assert later == list(range(stopped_after + 1, 4))
-    for left, right in zip(resumed.levels, whole.levels, strict=True):
-        assert left.grouping_error == right.grouping_error
-        assert left.labels.tolist() == right.labels.tolist()
-
-
-def test_finished_levels_are_not_computed_again(monkeypatch):
-    """C32: what was taken over stays bit for bit."""
-    parents, x = [mlp(seed=k) for k in range(2)], normal(40, 6)
-    journal = Kept()
-    fuse(parents, x, device="cpu", journal=journal)
-    finished = journal.finished
-    strange = {name: torch.full_like(tensor, 0.5) for name, tensor in finished[0][1].items()}
-    result = fuse(parents, x, device="cpu", journal=Kept([(finished[0][0], strange)]))
-    assert (result.model[0].weight == 0.5).all()
-    assert result.levels[0].seconds == finished[0][0].seconds  # a level that is computed again has its own
-    assert torch.equal(result.levels[0].labels, finished[0][0].labels)
-    assert len(result.levels) == 3
 
 
 # --- what the reports say --------------------------------------------------------------------------------------------

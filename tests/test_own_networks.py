@@ -150,7 +150,7 @@ def test_a_record_gets_the_users_module_not_its_own(stranger, mynet, tmp_path):
 @pytest.mark.parametrize(
     "words",
     [
-        "fuse --resume run",
+        "fuse --record run",
         "analyse run",
         "landscape --record run --plan",
         "finetune --record run --epochs 1",
@@ -234,7 +234,7 @@ def parents(mynet):
     )
 
 
-def test_a_run_says_its_code_and_goes_on_from_it(parents, mynet, capsys):
+def test_a_run_says_its_code_and_runs_again_from_it(parents, mynet, capsys):
     stored = {"architecture": "mynet:rows", "channels": 1, "size": 8, "classes": 10, "input": [1, 8, 8]}
     assert read_metadata(parents.models[0])["architecture"] == stored
     words = ["fuse", *parents.models, "--splits", parents.splits, "--arch", "mynet:rows", "--method", "average"]
@@ -242,9 +242,9 @@ def test_a_run_says_its_code_and_goes_on_from_it(parents, mynet, capsys):
     record = json.loads(Path("run/config.json").read_text())
     assert record["config"]["arch"] == "mynet:rows"
     user_code._files.clear()
-    assert main(["fuse", "--resume", "run", "--arch", "mynet:rows"]) == 0
+    assert main(["fuse", "--record", "run", "--arch", "mynet:rows"]) == 0
     capsys.readouterr()
-    assert main(["fuse", "--resume", "run", "--arch", "vgg11"]) == 2
+    assert main(["fuse", "--record", "run", "--arch", "vgg11"]) == 2
     assert "omit --arch" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""Run records: written whole, resumed at the level where they stopped, never half-used."""
+"""Run records: written whole, run again where they stopped, never half-used."""
 
 import dataclasses
 import importlib
@@ -64,7 +64,7 @@ def test_a_finished_run_is_read_instead_of_fused_again_unless_it_is_damaged(conf
     first, metrics = runs.execute(config, tmp_path / "run")
     again, same = runs.execute(config, tmp_path / "run", Monitor(events.append))
     assert not events and same == metrics and torch.equal(weights(again.model), weights(first.model))
-    with pytest.raises(ValueError, match="holds another run: its samples is 60, not 50"):
+    with pytest.raises(ValueError, match="holds another run"):
         runs.execute(dataclasses.replace(config, samples=50), tmp_path / "run")
     (tmp_path / "run" / "metrics.json").write_text("{}")
     assert (
@@ -90,34 +90,6 @@ def test_a_target_named_by_a_spec_is_fitted_to_the_data(config):
     assert [level.width for level in result.levels] == [3, 5, 6, 10]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [("KF-Linear", {"toward": "zero"}), ("HF-Linear", {"toward": "parents"}), ("HF-Gradient", None)],
-)
-def test_a_stopped_run_resumes_at_its_level_with_the_same_numbers(config, tmp_path, method, options):
-    config = dataclasses.replace(config, method=method, options=options)
-    whole, _ = runs.execute(config)
-
-    def stop_at_level_two(event):
-        if event["kind"] == "level" and event["index"] == 2:
-            raise Cancelled
-
-    with pytest.raises(Cancelled):
-        runs.execute(config, tmp_path / "run", Monitor(stop_at_level_two))
-    stopped = runs.read_run(tmp_path / "run")
-    assert stopped.state == "cancelled"
-    assert len(stopped.levels) == 2
-    started = []
-    resumed, _ = runs.execute(
-        config, tmp_path / "run", Monitor(lambda event: started.append(event) if event.get("name") == "fit" else None)
-    )
-    assert len(started) == 2  # levels 2 and 3 only
-    assert torch.equal(weights(resumed.model), weights(whole.model))
-    assert runs.read_run(tmp_path / "run").state == "done"
-    assert not (tmp_path / "run" / "partial.safetensors").exists()
-
-
 def test_a_failed_run_says_why(config, tmp_path):
     broken = dataclasses.replace(config, samples=10_000_000)
     with pytest.raises(ValueError, match="cannot be drawn"):
@@ -128,10 +100,50 @@ def test_a_failed_run_says_why(config, tmp_path):
     assert runs.read_run(tmp_path / "run").config == config and runs.read_status(tmp_path / "run")["state"] == "done"
 
 
-def test_a_folder_of_another_run_is_refused(config, tmp_path):
+@pytest.mark.slow
+@pytest.mark.parametrize("stopped", ["cancelled", "arrays.npz", "fused.safetensors", "status.json"])
+def test_a_run_that_stopped_keeps_nothing_and_is_run_again(config, tmp_path, stopped, monkeypatch):
+    """Cancelled in its second level, or killed while it wrote that file: no level is shown, and the numbers are a whole run's."""
+
+    class Killed(BaseException):
+        pass
+
+    def cancel(event):
+        if stopped == "cancelled" and event["kind"] == "level" and event["index"] == 1:
+            raise Cancelled
+
+    sealed = []
+
+    def replace(source, target):
+        sealed.append(Path(target).name == "fused.safetensors")
+        if Path(target).name == stopped and (stopped != "status.json" or any(sealed)):
+            raise Killed
+        os.rename(source, target)
+
+    whole, _ = runs.execute(config)
+    with monkeypatch.context() as patched, pytest.raises((Cancelled, Killed)):
+        if stopped != "cancelled":
+            patched.setattr(os, "replace", replace)
+            patched.setattr("retrofit_core.runs.record.Recorder.stop", lambda *_: None)  # a killed process says nothing
+        runs.execute(config, tmp_path / "run", Monitor(cancel))
+    left = runs.read_run(tmp_path / "run")
+    assert left.state == ("cancelled" if stopped == "cancelled" else "interrupted") and not left.levels
+    assert not list((tmp_path / "run").glob("*.tmp"))
+    events = []
+    again, _ = runs.execute(dataclasses.replace(config, seed=config.seed), tmp_path / "run", Monitor(events.append))
+    assert sum(event["kind"] == "fitted" for event in events) == len(whole.levels)
+    assert torch.equal(weights(again.model), weights(whole.model))
+    assert runs.read_run(tmp_path / "run").state == "done"
+
+
+def test_only_a_finished_run_keeps_its_folder(config, tmp_path):
+    other = dataclasses.replace(config, seed=1)
     runs.create(tmp_path / "run", config)
+    runs.create(tmp_path / "run", other)
+    runs.execute(other, tmp_path / "run")
     with pytest.raises(ValueError, match="holds another run"):
-        runs.create(tmp_path / "run", dataclasses.replace(config, seed=1))
+        runs.create(tmp_path / "run", config)
+    assert runs.read_run(tmp_path / "run").config == other
 
 
 @pytest.mark.slow
@@ -178,36 +190,6 @@ def test_a_second_writer_of_a_record_is_refused(config, tmp_path):
         runs.analyse_record(tmp_path / "run")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("moment", ["weights", "arrays", "table"])
-def test_a_writer_killed_in_a_level_loses_that_level_only(config, tmp_path, moment, monkeypatch):
-    """Whatever file of the second level was being written, the first one is kept and the numbers are those of a whole run."""
-
-    class Killed(BaseException):
-        pass
-
-    wanted = {"weights": "partial.safetensors", "arrays": "arrays.npz", "table": "levels.parquet"}[moment]
-    seen, replace = [], os.replace
-
-    def killed(source, target):
-        seen.append(Path(target).name)
-        if seen.count(wanted) == 2:
-            raise Killed
-        replace(source, target)
-
-    whole, _ = runs.execute(config)
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(os, "replace", killed)
-        patched.setattr("retrofit_core.runs.record.Recorder.stop", lambda *_: None)  # a killed process says nothing
-        runs.execute(config, tmp_path / "run")
-    assert runs.read_run(tmp_path / "run").state == "interrupted"
-    started = []
-    watch = Monitor(lambda event: started.append(event) if event.get("name") == "fit" else None)
-    resumed, _ = runs.execute(config, tmp_path / "run", watch)
-    assert len(started) == 3
-    assert torch.equal(weights(resumed.model), weights(whole.model))
-
-
 # --- a run is known by what its files hold -----------------------------------------------------------------------------
 
 
@@ -230,30 +212,10 @@ def train_again(path):
     save_model(model, path, **metadata)
 
 
-def cancel_at_level_two(event):
-    if event["kind"] == "level" and event["index"] == 2:
-        raise Cancelled
-
-
-@pytest.mark.slow
-def test_levels_of_other_parents_are_not_taken_over(copied_inputs, tmp_path):
-    """Cancelled, a parent trained again in the same file, gone on with: the result would be of no pair of networks."""
-    config, record = copied_inputs, tmp_path / "run"
-    with pytest.raises(Cancelled):
-        runs.execute(config, record, Monitor(cancel_at_level_two))
-    before = Path(config.models[1]).read_bytes()
-    train_again(config.models[1])
-    with pytest.raises(ValueError, match=r"cannot be continued: the content of .*parent-1.* has changed since"):
-        runs.execute(config, record)
-    assert runs.read_run(record).state == "cancelled" and len(runs.read_run(record).levels) == 2
-    Path(config.models[1]).write_bytes(before)  # the same content again, written later
-    assert runs.execute(config, record)[0].levels and runs.read_run(record).state == "done"
-
-
 def test_a_finished_record_is_not_overwritten_with_the_numbers_of_other_parents(copied_inputs, tmp_path):
     runs.execute(copied_inputs, tmp_path / "run")
     train_again(copied_inputs.models[0])
-    with pytest.raises(ValueError, match=r"parent-0.* has changed since"):
+    with pytest.raises(ValueError, match="files have changed since"):
         runs.execute(copied_inputs, tmp_path / "run")
     with pytest.raises(ValueError, match=r"cannot be analysed: the content of .*parent-0"):
         runs.analyse_record(tmp_path / "run")
@@ -562,7 +524,7 @@ def test_what_cannot_be_analysed_is_refused(config, tmp_path):
         runs.execute(dataclasses.replace(config, analyse=True))
     with pytest.raises(Cancelled):
         runs.execute(config, tmp_path / "run", Monitor(cancelled=lambda: True))
-    with pytest.raises(ValueError, match="the run is cancelled.*retrofit fuse --resume"):
+    with pytest.raises(ValueError, match="the run is cancelled.*retrofit fuse --record"):
         runs.analyse_record(tmp_path / "run")
     with pytest.raises(ValueError, match="not a run record"):
         runs.analyse_record(tmp_path / "nowhere")

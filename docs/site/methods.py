@@ -90,7 +90,7 @@ def _page(method: Method, formula: str) -> str:
     options = [option_grid(own_options) if own_options else "None of its own."]
     if method.takes.importance:
         options.append("Scores have [options of their own](values.md#importance-scores).")
-    options.append("Every method also takes `samples`, `seed`, `logits`, `device`, `monitor` and `journal`.")
+    options.append("Every method also takes `samples`, `seed`, `logits`, `device` and `monitor`.")
     name, base = method.name.lower(), method.takes.base
     words = f"--method {name}{' --base ancestor.safetensors' if base else ''} --splits splits.json"
     sections = {
@@ -206,7 +206,7 @@ def _taken(takes: Takes) -> dict[str, str]:
         "each parent's own data": "for scores" if takes.importance else YES_NO[takes.parents_data],
         "class shares (`class_shares=`)": YES_NO[takes.class_shares],
         "sample counts (`sample_counts=`)": YES_NO[takes.sample_counts],
-        "goes level by level (errors, journal, analysis)": YES_NO[takes.levels],
+        "goes level by level (errors, analysis)": YES_NO[takes.levels],
         "its result": "all parents side by side" if takes.keeps_parents else "one network",
     }
 

@@ -119,9 +119,7 @@ class Auto(Algorithm):
                 check_classes(class_labels(labels, "Auto"), classes, "Auto", instead=", or none")
         kept, decide = self.split(task)
         monitor = task.runtime.monitor.changed(_as_step)
-        rest = replace(
-            task, inputs=kept[0], labels=kept[1], runtime=replace(task.runtime, monitor=monitor, journal=None)
-        )
+        rest = replace(task, inputs=kept[0], labels=kept[1], runtime=replace(task.runtime, monitor=monitor))
         trials, left_out = dict[str, tuple[Retrofit, FusionPlan]](), dict[str, str]()
         for title in (*CANDIDATES, OTHERWISE):
             if len(trials) < (1 if title == OTHERWISE else self.tries):

@@ -21,7 +21,7 @@ def check_alone(
     """Raise ValueError if a parameter is given on the command line that another one makes useless.
 
     Args:
-        why: that of --record or --resume, for the message.
+        why: that of --record, for the message.
         without: names of the parameters that may not be given; None: all.
         beside: names of those that may.
     """

@@ -17,7 +17,6 @@ from .application import OfMethods, command
 from .checks import check_alone, check_checkpoints, check_output, check_replaced, read_by
 from .fields import Json, Logits, Overwrite, argument, config_of, options_of
 from .terminal import (
-    advised,
     arch_words,
     networks_table,
     new_table,
@@ -27,15 +26,14 @@ from .terminal import (
     progress,
     say_next,
     say_normalisation,
-    shell,
 )
 
 if TYPE_CHECKING:
     from ..fusion.results import LevelReport
     from ..inspection.analysis import Analysis
 
-#: Parameters allowed with --resume.
-BESIDE_RESUME = ("resume", "out", "overwrite", "json")
+#: Parameters allowed with --record and without checkpoints.
+BESIDE_RECORD = ("record", "out", "overwrite", "json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +91,10 @@ class FuseRequest(Json, Overwrite, Logits):
 
     models: tuple[Path, ...] = argument((), "Checkpoints of the parents. The first determines the architecture.")
     out: Path | None = setting(None, "File for the fused checkpoint (.safetensors).")
-    record: Path | None = setting(None, "Also write a run record to this folder, for the workbench.")
-    resume: Path | None = setting(None, "Resume the run in this record folder, with its settings.")
+    record: Path | None = setting(
+        None,
+        "Also write a run record to this folder, for the workbench. Without checkpoints: run what the record there says.",
+    )
 
 
 @command("fuse", *options_of(RunConfig), kind=OfMethods)
@@ -104,15 +104,15 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     Example: `retrofit fuse a.safetensors b.safetensors --data cifar10 --splits splits.json --method kf-linear
     --importance conductance --samples 400 --out fused.safetensors`
     """
-    if asked.resume is not None:
-        check_alone(context, "--resume continues with the settings in the record", beside=BESIDE_RESUME)
+    folder, again = asked.record, None if asked.models else asked.record
+    if again is not None:
+        check_alone(context, "without checkpoints, --record says all settings", beside=BESIDE_RECORD)
     elif not asked.models:
-        raise ValueError("name at least one checkpoint, or a record folder with --resume.")
+        raise ValueError("name at least one checkpoint, or the folder of a run with --record.")
     else:
         known_name(CATALOGUE, context.params["method"], "method")
-    folder = asked.record or asked.resume
     check_output(asked.out, folder)
-    read = [*read_by(context.params), *filter(None, [asked.resume])]
+    read = [*read_by(context.params), *filter(None, [again])]
     check_replaced([asked.out], overwrite=asked.overwrite, read=read)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..networks.checkpoints import save_model
@@ -120,9 +120,9 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     from ..runs.comparison import title
     from ..runs.inputs import read_images
 
-    config = read_config(asked.resume) if asked.resume is not None else config_of(context, options=context.obj)
+    config = config_of(context, options=context.obj) if again is None else read_config(again)
     check_replaced([asked.out], overwrite=asked.overwrite, read=read_by(vars(config)))
-    with advised(_going_on(folder, asked, config)), progress(asked.json) as monitor:
+    with progress(asked.json) as monitor:
         result, metrics = execute(config, folder, monitor)
     if asked.out is not None:
         save_model(result.model, asked.out, **checkpoint_metadata(config, read_images(config, "train")))
@@ -165,14 +165,6 @@ def made_words(decided: Mapping[str, Any], parents: int) -> str:
     """What was done, from a result's `config`: Auto keeps a parent that no fusion beats."""
     name = chosen(decided)
     return f"Kept {name}" if name.startswith("parent ") else f"Fused {parents} parents"
-
-
-def _going_on(folder: Path | None, asked: FuseRequest, config: RunConfig) -> str:
-    if folder is None:
-        return "With --record FOLDER, you can resume a run after its last finished level."
-    words = [*(["--out", asked.out] if asked.out else []), *(["--overwrite"] if asked.overwrite else [])]
-    words += arch_words([config.arch, config.target])
-    return f"Resume with: {shell('retrofit', 'fuse', '--resume', folder, *words)}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ class Result:
     """Why the method does not apply"""
     metrics: dict[str, Any] = field(default_factory=dict)
     """accuracy (%), per_class, loss, calibration_error, samples, per_part (% on the classes of each part), seconds,
-    processor_seconds (of all threads, of fusions), attempts (of an interrupted fusion, whose seconds are their sum)"""
+    processor_seconds (of all threads, of fusions)"""
     correct: str = ""
     """Which test images the network gets right: packed bits, base64"""
     machine: dict[str, Any] = field(default_factory=dict)

@@ -99,8 +99,7 @@ def run(
 
     Args:
         units: without results.
-        deadline: time in seconds since 1970 at which all work stops; a training keeps its finished epochs, and a fusion by
-            gradient fits its levels.
+        deadline: time in seconds since 1970 at which all work stops; a training keeps its finished epochs.
         on_result: called with each unit and its result, or why it failed.
     Raises:
         Cancelled: the monitor requested it.

@@ -45,8 +45,6 @@ from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, Parent
 #: Increase when the numbers of a clustering or a landscape change; methods have their own versions.
 CLUSTERING = 1
 LANDSCAPE = 1
-#: Folder of an unfinished fusion by gradient fits, in its unit's folder: a record with the finished levels.
-LEVELS = "levels"
 
 
 def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: str = "auto") -> Result:
@@ -157,14 +155,6 @@ def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
     return {**data, **parents, "clustering version": str(CLUSTERING)}
 
 
-def resumes(unit: Unit) -> bool:
-    """Whether an interrupted unit continues after its last finished part: an epoch, or a level of gradient fits."""
-    if isinstance(unit, Fusion):
-        method = METHODS[unit.run.method]
-        return method.takes.levels and bool(method.keywords().get("epochs"))
-    return isinstance(unit, Parent | FineTuning)
-
-
 def title(unit: Unit) -> str:
     """A unit and its parents in a few words."""
     training, models = unit.source.training, unit.source.models
@@ -194,8 +184,7 @@ def _short_title(unit: Unit) -> str:
 
 
 def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
-    """The unit's network, with the "seconds" of its fusion or training, the "processor_seconds" of a fusion, and the number of
-    its "attempts" if it was interrupted: its seconds are then the sum until their last finished levels."""
+    """The unit's network, with the "seconds" of its fusion or training, and the "processor_seconds" of a fusion."""
     if isinstance(unit, Parent):
         return _parent(unit, root, monitor, device)
     if isinstance(unit, Fusion):
@@ -255,22 +244,11 @@ def _is_there(parent: Parent, root: Path) -> bool:
 def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
     _provide_parents(unit, root, monitor, device)
     config = dataclasses.replace(unit.config(root), device=device)
-    record = unit.folder(root) / LEVELS if resumes(unit) else None
-    if record is not None:
-        same = False
-        with suppress(ValueError):  # there are no levels, or they are damaged
-            same = not runs.difference(runs.read_identity(record), runs.identity(config))
-        if not same:  # of other parents, data or versions
-            shutil.rmtree(record, ignore_errors=True)
-    result, _ = runs.execute(config, record, monitor)
-    attempts = runs.read_status(record).get("spent", {}).get("attempts", 1) if record else 1
+    result, _ = runs.execute(config, None, monitor)
     if (spec := getattr(result.model, "spec", None)) and spec["architecture"] not in COMPOSITES:
         images = load(config.data, "train")
         save_model(result.model, unit.network(root), **runs.checkpoint_metadata(config, images))
-    if record is not None:
-        shutil.rmtree(record, ignore_errors=True)
     times = {"seconds": result.seconds, "processor_seconds": result.processor_seconds}
-    times |= {"attempts": float(attempts)} if attempts > 1 else {}
     return result.model, {name: seconds for name, seconds in times.items() if seconds is not None}
 
 

@@ -66,7 +66,7 @@ def fuse(
             that name, or the only tensor.
         samples: maximum number of fusion samples, taken from the start; a loader is read no further.
         seed: seed of k-means starts, batches and perturbation; the same seed gives the same weights.
-        runtime: device, memory, monitor, journal.
+        runtime: device, memory, monitor.
     Raises:
         ValueError: the fusion is impossible; raised before any work.
         Cancelled: the monitor requested it.
@@ -233,8 +233,6 @@ class Retrofit(Algorithm):
         widths = [levels.widths(index) for index in range(len(fused))]
         runtime.monitor.emit("plan", names=names, widths=widths, fused=fused)
         for step in runtime.monitor.each("level", walk):  # line 1: bottom-up; the fitted level feeds the next one
-            if step.taken_over():
-                continue
             step.carry()
             s = self.weights_of(step.parents, [parent[step.index] for parent in scores], task)  # line 3
             step.finish(self._level(self.voted(step, s), search, s))

@@ -283,33 +283,38 @@ class FusionResult:
         return cls(model, load_levels(folder), facts["config"], facts["seconds"], facts["importance"])
 
 
+#: Columns of the table of levels.
+COLUMNS: dict[str, Callable[[LevelReport], Any]] = {
+    "level": lambda level: level.name,
+    "kind": lambda level: level.kind,
+    "widths": lambda level: " + ".join(map(str, level.widths)),
+    "fused": lambda level: level.width,
+    "rows": lambda level: level.rows,
+    "grouping error": lambda level: level.grouping_error,
+    "approximation error": lambda level: level.approximation_error,
+    "unavoidable error": lambda level: level.unavoidable_error,
+    "grouping share": lambda level: level.grouping_error / level.energy if level.energy else 0.0,
+    "approximation share": lambda level: level.approximation_error / level.energy if level.energy else 0.0,
+    "ridge": lambda level: level.ridge,
+    "form": lambda level: level.form,
+    "seconds": lambda level: sum(level.seconds.values()),
+}
+
+
+def table_row(level: LevelReport) -> dict[str, Any]:
+    """A level's numbers by column."""
+    return {name: value(level) for name, value in COLUMNS.items()}
+
+
 def frame(levels: Sequence[LevelReport]) -> "pd.DataFrame":
     """The levels' numbers as a table, which has its columns even without levels."""
-    columns: dict[str, Callable[[LevelReport], Any]] = {
-        "level": lambda level: level.name,
-        "kind": lambda level: level.kind,
-        "widths": lambda level: " + ".join(map(str, level.widths)),
-        "fused": lambda level: level.width,
-        "rows": lambda level: level.rows,
-        "grouping error": lambda level: level.grouping_error,
-        "approximation error": lambda level: level.approximation_error,
-        "unavoidable error": lambda level: level.unavoidable_error,
-        "grouping share": lambda level: level.grouping_error / level.energy if level.energy else 0.0,
-        "approximation share": lambda level: level.approximation_error / level.energy if level.energy else 0.0,
-        "ridge": lambda level: level.ridge,
-        "form": lambda level: level.form,
-        "seconds": lambda level: sum(level.seconds.values()),
-    }
     import pandas as pd
 
-    return pd.DataFrame({name: [value(level) for level in levels] for name, value in columns.items()})
+    return pd.DataFrame(list(map(table_row, levels)), columns=list(COLUMNS))
 
 
 def save_levels(levels: Sequence[LevelReport], folder: Path) -> None:
-    """Write arrays.npz and levels.parquet (one row per level, nested facts as JSON).
-
-    Arrays come first, because arrays of extra levels do no harm: the table determines how many levels are finished.
-    """
+    """Write arrays.npz and levels.parquet (one row per level, nested facts as JSON)."""
     arrays = {}
     for index, level in enumerate(levels):
         for name in ARRAYS:

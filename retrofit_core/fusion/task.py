@@ -54,7 +54,7 @@ class Takes:
     sample_counts: bool = False
     memory: bool = False
     levels: bool = False
-    """Whether it fuses level by level, with errors, journal and analysis"""
+    """Whether it fuses level by level, with errors and analysis"""
     tries: bool = False
     """Whether it tries such fusions, and its result may be one of them"""
     keeps_parents: bool = False

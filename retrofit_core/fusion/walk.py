@@ -20,15 +20,14 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.levels import Activated, Affine, Boundary, Carried, Form, Level, each, rows
-from ..networks.statedicts import tensors_in
 from ..networks.symmetry import tensors
 from ..system import device as devices
 from ..system.device import Stopwatch, check_sums, rows_per_batch, sum_dtype
-from ..system.runtime import Journal, Runtime
+from ..system.runtime import Runtime
 from .joint_spaces import Levels
 from .moments import Moments, MomentSums, Rows, dual_bytes, dual_is_cheaper
 from .moments.layersums import LayerSums
-from .results import LevelReport
+from .results import LevelReport, table_row
 from .targets import of_ensemble
 
 #: Maximum samples per forward pass: large enough for full-speed convolutions and long sums.
@@ -44,7 +43,7 @@ class Walk:
 
     Args:
         inputs: (B, ...) fusion data of any precision; moved to the device batch by batch.
-        runtime: device; memory in bytes for a level's sums and kept boundary tensors; monitor; journal.
+        runtime: device; memory in bytes for a level's sums and kept boundary tensors; monitor.
         seed: seed of each level's random numbers.
         reports: reports of finished levels, bottom-up; `Step.finish` adds one.
         tokens: (B, T) which tokens count as samples, where a level has a row for each of T; None: all.
@@ -66,8 +65,6 @@ class Walk:
         self.device, self.memory, self.monitor = devices.pick(runtime.device), runtime.memory, runtime.monitor
         self.stopwatch = Stopwatch(self.device)
         self.seed, self.reports = seed, list(reports)
-        self.journal: Journal | None = runtime.journal
-        self.finished = list(self.journal.finished) if self.journal is not None else []  # of an interrupted run
         self.samples = len(inputs)
         self.dtype = next(tensor.dtype for level in levels.fused for tensor in level.module.parameters())
         self.inputs, self.tokens = inputs, tokens
@@ -152,7 +149,7 @@ class Walk:
 def passed(levels: Sequence[Level], boundary: Boundary) -> Any:
     """The boundary after some levels, with a fixed memory layout at every boundary.
 
-    Kernels round differently in another layout; so a level's numbers do not depend on what was kept, recomputed or resumed.
+    Kernels round differently in another layout; so a level's numbers do not depend on what was kept or recomputed.
     """
     boundary = each(boundary, _laid_out)
     for level in levels:
@@ -239,23 +236,12 @@ class Step:
     def _labels(self, index: int) -> Tensor:
         return self.walk.reports[index].labels.to(self.device)
 
-    def taken_over(self) -> bool:
-        """Take over the level's report and weights from an interrupted run; False if it has not finished the level."""
-        if self.index >= len(self.walk.finished):
-            return False
-        report, weights = self.walk.finished[self.index]
-        self.level.module.load_state_dict({name: value.to(self.device) for name, value in weights.items()})
-        self.walk.reports.append(report)
-        return True
-
     def finish(self, report: LevelReport) -> None:
-        """Add the fitted level's report, with its stream and seconds, and journal it."""
+        """Add the fitted level's report, with its stream and seconds, and tell the monitor its errors."""
         stream, clock = self.walk.levels.stream(self.index), self.walk.stopwatch
         name = self.walk.fused[stream[0]].name if len(stream) > 1 else ""
         self.walk.reports.append(replace(report, stream=name, seconds=clock.read()))
-        if self.walk.journal is not None:
-            weights = {name: tensor.detach() for name, tensor in tensors_in(self.level.module).items()}
-            self.walk.journal.add(self.index, self.walk.reports[-1], weights)
+        self.walk.monitor.emit("fitted", row=table_row(self.walk.reports[-1]))
 
     def emit(self, phase: str) -> None:
         """Report a phase of the level to the monitor."""
@@ -400,5 +386,5 @@ def chosen(tensor: Tensor, counted: Tensor | None) -> Tensor:
 
 
 def level_generator(seed: int, index: int) -> torch.Generator:
-    """Random generator of one level, so that a resumed run draws the same numbers."""
+    """Random generator of one level, whose numbers do not depend on what other levels draw."""
     return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)

@@ -1,9 +1,8 @@
 """Run records: one folder per run, written by the command line, the app's worker and experiments alike.
 
 config.json (everything needed to repeat the run: settings, digests of its files, the method's version), status.json (its
-progress), events.jsonl, levels.parquet and arrays.npz (finished levels), partial.safetensors (their weights, to resume),
-fused.safetensors, result.json and metrics.json (at the end), analysis.json and analysis.npz (on request). The writer of a
-record holds its lock. The app only reads.
+progress), events.jsonl, at the end levels.parquet, arrays.npz, fused.safetensors, result.json and metrics.json, and on
+request analysis.json and analysis.npz. The writer of a record holds its lock. The app only reads.
 """
 
 from importlib import import_module

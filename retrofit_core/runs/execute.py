@@ -43,7 +43,7 @@ def execute(
     monitor: Monitor | None = None,
     measurements: Measurements | None = None,
 ) -> tuple[FusionResult, dict[str, Any]]:
-    """Run a config; with a folder, write its record, resume an interrupted run of the same config, or read a finished one.
+    """Run a config; with a folder, write its record, or read that of the same finished run.
 
     Trains missing parents first if their folder has a training.json.
 
@@ -54,7 +54,7 @@ def execute(
     Raises:
         NotAllowed: the networks are user code, and this process takes no more names (`user_code.close`).
         ValueError: the config cannot be run, or the folder holds another run.
-        Cancelled: on request; the record keeps finished levels.
+        Cancelled: on request; parents that were trained for the run stay.
     """
     if config.analyse and folder is None:
         raise ValueError(
@@ -82,10 +82,9 @@ def execute(
         if recorder:
             recorder.inputs_are_read()
         method = METHODS[config.method]
-        keywords = inputs.keywords(config) | {"monitor": watcher, "journal": recorder}
+        keywords = inputs.keywords(config) | {"monitor": watcher}
         with sharing((config.arch, config.weights, *(file_digest(Path(file)) for file in config.models))):
             result = method(inputs.models, inputs.fusion, **keywords)
-        result = recorder.whole(result) if recorder else result
         metrics = {}
         if test is not None and config.evaluate:
             metrics = measure(inputs.models, result.model, test, watcher, config.device, measurements)

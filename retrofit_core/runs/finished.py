@@ -65,7 +65,7 @@ def unchanged(folder: str | Path, base: str | Path, refusal: str) -> tuple[Run, 
     run = read_run(folder)
     if run.state != "done":
         raise ValueError(
-            f"{run.folder.name} {refusal}: the run is {run.state}. Finish it first: retrofit fuse --resume {folder}"
+            f"{run.folder.name} {refusal}: the run is {run.state}. Run it again: retrofit fuse --record {folder}"
         )
     stored = read_identity(run.folder)
     current = dataclasses.replace(identity(run.config, base), method_version=stored.method_version)

@@ -1,6 +1,5 @@
 """A run's folder: create, read and seal it, and write it during the run."""
 
-import dataclasses
 import json
 import time
 from collections.abc import Iterable, Iterator
@@ -10,11 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save
-from torch import Tensor
-
-from ..fusion.importance.shared import clocks, since
-from ..fusion.results import FusionResult, LevelReport, load_levels, save_levels
+from ..fusion.results import FusionResult, LevelReport, load_levels
 from ..inspection import analysis as analysing
 from ..system.extras import library_version, require
 from ..system.files import digest, locked, write
@@ -27,38 +22,27 @@ from .identities import Identity
 from .store import CANCEL, INTERVAL, NEW, SCHEMA, STATES, STATUS, check_schema, state_of
 
 SEALED = ("config.json", "levels.parquet", "arrays.npz", "fused.safetensors", "result.json", "metrics.json")
+#: What the monitor heard, a line an event; it grows during a run.
+EVENTS = "events.jsonl"
 
 
 def create(folder: Path, config: RunConfig, base: str | Path = ".") -> Identity:
-    """Create a run's folder with its config, or accept one with the same work, or one that failed before any level.
-
-    A record without finished levels adopts the current content of its files; otherwise their content must not have changed.
+    """Write a run's config.json, in place of that of an unfinished run; a finished one must be the same work.
 
     Args:
         base: folder that relative file names start from.
     Returns:
         The identity of the run with the current content of its files.
     Raises:
-        ValueError: the folder holds another run, or the run's files or method have changed.
+        ValueError: the folder holds another finished run, or this one's files have changed since.
     """
     current = identities.identity(config, base)
-    if not (folder / "config.json").exists():
+    if read_status(folder)["state"] != "done":
         folder.mkdir(parents=True, exist_ok=True)
         write_identity(folder, current)
-        return current
-    stored = read_identity(folder)
-    refused = read_status(folder)["state"] == "failed" and not _has_levels(folder)  # nothing of it is kept
-    if not refused and (why := identities.other_settings(stored.config, config)):
-        raise ValueError(f"{folder} holds another run: {why}. Choose a new folder, or resume it with its own settings.")
-    if why := identities.difference(stored, current):
-        if _has_levels(folder):
-            raise ValueError(f"{folder} cannot be continued: {why}. Choose a new folder for a new run.")
-        write_identity(folder, current)
+    elif identities.difference(read_identity(folder), current):
+        raise ValueError(f"{folder} holds another run, or this one's files have changed since. Choose a new folder.")
     return current
-
-
-def _has_levels(folder: Path) -> bool:
-    return read_status(folder)["state"] == "done" or (folder / "partial.safetensors").exists()
 
 
 def write_identity(folder: Path, identity: Identity, **facts: object) -> None:
@@ -99,9 +83,9 @@ def record_folder(parent: str | Path, config: RunConfig, base: str | Path = ".")
     usual = Path(parent) / config.key()
     if not (usual / "config.json").exists():
         return usual
-    current, stored = identities.identity(config, base), read_identity(usual)
-    same = not identities.difference(stored, current)
-    return usual if same or not _has_levels(usual) else Path(parent) / current.key()
+    current = identities.identity(config, base)
+    kept = read_status(usual)["state"] == "done" and identities.difference(read_identity(usual), current)
+    return Path(parent) / current.key() if kept else usual
 
 
 def checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
@@ -157,9 +141,7 @@ def read_run(folder: str | Path) -> Run:
             raise ValueError(f"{folder}: {Path(str(error.filename)).name} is missing from the record.") from error
         if damaged:
             raise ValueError(f"{folder}: {', '.join(damaged)} changed after the run was finished. Run it again.")
-        metrics = json.loads((folder / "metrics.json").read_text())
-    if (folder / "levels.parquet").exists():
-        levels = load_levels(folder)
+        metrics, levels = json.loads((folder / "metrics.json").read_text()), load_levels(folder)
     return Run(folder, config, status, levels, metrics)
 
 
@@ -225,17 +207,9 @@ class Recorder:
             "version": library_version(),
         }
         self._written, self.position = 0.0, Position()
-        self.identity, earlier = create(folder, config), read_status(folder)
         # An existing file `cancel` counts: a user may cancel before the worker starts. It is deleted when the run ends.
-        self.finished = finished_levels(folder)
-        self._reports = [report for report, _ in self.finished]
-        self._weights = {
-            f"{index}/{name}": value for index, (_, state) in enumerate(self.finished) for name, value in state.items()
-        }
-        self._before: dict[str, Any] = (earlier.get("spent") if self.finished else None) or {}
-        if self._before:
-            self.status["spent"] = self._before
-        self._began = clocks()
+        self.identity = create(folder, config)
+        (folder / EVENTS).unlink(missing_ok=True)
         self._write_status()
 
     def inputs_are_read(self) -> None:
@@ -249,24 +223,6 @@ class Recorder:
             raise ValueError(f"{why} the run began. Start it again once its files no longer change.")
         self.identity = current
         write_identity(self.folder, current, training=_training(current.config))
-        self._began = clocks()
-
-    def add(self, index: int, report: LevelReport, weights: dict[str, Tensor]) -> None:
-        """Keep a finished level, so that the run can resume after it."""
-        self._reports.append(report)
-        self._weights.update({f"{index}/{name}": value.cpu().clone().contiguous() for name, value in weights.items()})
-        # Reports last: a level counts as finished once it is in levels.parquet.
-        write(self.folder / "partial.safetensors", save(self._weights, {"levels": str(len(self._reports))}))
-        save_levels(self._reports, self.folder)
-        spent = since(self._began) | {"attempts": 1}
-        self.status["spent"] = {name: self._before.get(name, 0) + value for name, value in spent.items()}
-        self._write_status()
-
-    def whole(self, result: FusionResult) -> FusionResult:
-        """The result with the seconds of all attempts: until their last finished levels, and of this one."""
-        times = {name: getattr(result, name) for name in clocks()}
-        sums = {name: value + self._before.get(name, 0) for name, value in times.items() if value is not None}
-        return dataclasses.replace(result, **sums)
 
     def finish(
         self,
@@ -279,7 +235,6 @@ class Recorder:
         """Write the result and seal the record with checksums; `why_not` explains a missing requested analysis."""
         result.save(self.folder, **metadata)
         write(self.folder / "metrics.json", json.dumps(metrics, indent=1))
-        (self.folder / "partial.safetensors").unlink(missing_ok=True)
         self.status.update(state="done", seconds=result.seconds, **({"analysis": why_not} if why_not else {}))
         self.status["checksums"] = checksums(self.folder, SEALED)
         if analysis is not None:
@@ -288,8 +243,8 @@ class Recorder:
         self._end()
 
     def stop(self, error: BaseException) -> None:
-        """Record why the run ended early; finished levels stay."""
-        self.status.update(store.ending_of(error), levels_done=len(self._reports))
+        """Record why the run ended early."""
+        self.status.update(store.ending_of(error))
         self._end()
 
     def _end(self) -> None:
@@ -299,7 +254,7 @@ class Recorder:
     def _event(self, event: Event) -> None:
         self.outer.emit(**event)
         if event["kind"] != "batch":  # tens of thousands per training: only for the status
-            with (self.folder / "events.jsonl").open("a") as file:
+            with (self.folder / EVENTS).open("a") as file:
                 file.write(json.dumps({"time": time.time(), **event}, default=str) + "\n")
         self.position.take(event)
         if event["kind"] == "level" or time.time() - self._written > INTERVAL:
@@ -320,21 +275,3 @@ def _training(config: RunConfig) -> dict[str, Any] | None:
         return None
     trained = set() if training is None else set(map(Path, training.files(folder)))
     return training.to_json() if training is not None and set(map(Path, config.models)) <= trained else None
-
-
-def finished_levels(folder: Path) -> list[tuple[LevelReport, dict[str, Tensor]]]:
-    """The finished levels of an interrupted run: as many as both reports and weights contain."""
-    path = folder / "partial.safetensors"
-    if not path.exists():
-        return []
-    try:
-        reports, weights = load_levels(folder), load_file(str(path))
-    except Exception:  # ignore damaged remains: the run starts over
-        return []
-    states: list[dict[str, Tensor]] = [{} for _ in reports]
-    for key, value in weights.items():
-        index, _, name = key.partition("/")
-        if int(index) < len(states):
-            states[int(index)][name] = value
-    finished = list(zip(reports, states, strict=True))
-    return finished[: next((i for i, (_, state) in enumerate(finished) if not state), len(finished))]

@@ -51,7 +51,7 @@ class Position:
     accuracy: float | None = None
     """In %, on held-out images"""
     fresh: bool = False
-    """Whether this attempt has not yet worked on anything of this training, or of the levels"""
+    """Whether this attempt has not yet worked on anything of this training"""
 
     @property
     def share(self) -> float:
@@ -143,8 +143,6 @@ class Position:
             self._enter("evaluate", now, 0.0)
         elif self.stage in ("start", "training"):
             self._enter("before", now, 0.0)
-        elif self.stage == "levels" and self.fresh:  # an earlier attempt has finished those before
-            self.first, self.begun, self.fresh = self.done, now, False
 
     def _take_epoch(self, event: Event, now: float) -> None:
         self.loss, self.accuracy = event["loss"], event.get("accuracy")
@@ -176,4 +174,4 @@ class Position:
     def _enter(self, stage: str, now: float, done: float) -> None:
         if self.stage != stage:
             self.stage, self.begun, self.first, self.done = stage, now, done, done
-            self.fresh = stage in ("training", "levels")
+            self.fresh = stage == "training"

@@ -135,7 +135,7 @@ def test_a_toast_leaves_the_page_its_styles(open_page):
 
 
 @pytest.mark.long
-def test_cancel_keeps_what_is_finished_and_the_run_goes_on_from_there(open_page, served_runs):
+def test_a_cancelled_run_says_how_far_it_came_and_is_run_again(open_page, served_runs):
     page = open_page()
     run = start(page, 12)
     process = stopped_within(served_runs / run, 2)
@@ -143,10 +143,10 @@ def test_cancel_keeps_what_is_finished_and_the_run_goes_on_from_there(open_page,
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Cancelling…").wait_for()
     os.kill(process, signal.SIGCONT)
-    page.get_by_text("levels were finished and are kept").wait_for()
+    page.get_by_text("levels were fused").wait_for()
     status = json.loads((served_runs / run / "status.json").read_text())
-    assert status["state"] == "cancelled" and status["levels_done"] >= 1
-    page.get_by_role("button", name="Resume").click()
+    assert status["state"] == "cancelled" and status["level"] >= 1
+    page.get_by_role("button", name="Run again").click()
     page.get_by_text("of 4: ").first.or_(page.get_by_role("heading", name="Two half-blind networks")).wait_for()
 
 
@@ -162,7 +162,7 @@ def test_a_killed_worker_is_reported_and_its_run_can_be_deleted_and_brought_back
     assert page.evaluate(moving) == "none"
     os.kill(process, signal.SIGKILL)
     page.get_by_text("The worker was killed by SIGKILL").wait_for()
-    page.get_by_text("levels were finished and are kept").wait_for()
+    page.get_by_text("levels were fused").wait_for()
     settled(page)
     page.goto(f"{page.base}/?view=runs&run={run}&ticks={run}")
     settled(page)

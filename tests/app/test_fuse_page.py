@@ -297,8 +297,8 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
     page = open_form(preset="sharded")
     button(page, "start").click().run()
     key = page.query_params["run"]
-    held = page_at(run=stopped(runs_folder, state="cancelled", levels_done=1, levels=4))
-    button(held, "resume").click().run()
+    held = page_at(run=stopped(runs_folder, state="cancelled", level=1, levels=4))
+    button(held, "again").click().run()
     assert f"run {key} is still running" in errors(held)
     button(held, "show-other").click().run()
     assert held.query_params["run"] == key
@@ -476,9 +476,9 @@ def test_uploads_are_checked_and_kept_by_content_until_they_are_taken_back(runs_
 
 
 def test_runs_that_are_not_at_work_can_be_deleted_and_brought_back(runs_folder, sleeper):
-    key, going = (stopped(runs_folder, seed=seed, state="cancelled", levels_done=1, levels=4) for seed in (8, 9))
+    key, going = (stopped(runs_folder, seed=seed, state="cancelled", level=1, levels=4) for seed in (8, 9))
     page = open_runs(run=key, ticks=f"{key}|{going}|kf-linear")
-    runs.resume(runs_folder / going)  # after the page was drawn
+    runs.run_again(runs_folder / going)  # after the page was drawn
     button(page, "delete").click().run()
     assert not (runs_folder / key).exists() and (runs_folder / going).exists() and "run" not in page.query_params
     assert f"Not deleted: run {going} is still running" in errors(page)
@@ -527,18 +527,18 @@ def stopped(runs_folder, seed=8, **status):
     ("status", "says"),
     [
         (
-            {"state": "failed", "error": "level 'x' is broken.", "levels_done": 1, "levels": 4},
+            {"state": "failed", "error": "level 'x' is broken.", "level": 1, "levels": 4},
             "Failed: level 'x' is broken. 1 of 4",
         ),
-        ({"state": "cancelled", "levels_done": 2, "levels": 4}, "Cancelled. 2 of 4 levels"),
+        ({"state": "cancelled", "level": 2, "levels": 4}, "Cancelled. 2 of 4 levels"),
         ({"state": "running", "level": 1, "levels": 4}, "was killed"),
     ],
     ids=["failed", "cancelled", "interrupted"],
 )
-def test_a_run_that_ended_early_says_why_and_can_go_on(runs_folder, sleeper, status, says):
+def test_a_run_that_ended_early_says_why_and_can_be_run_again(runs_folder, sleeper, status, says):
     page = page_at(run=stopped(runs_folder, **status))
     assert says in " ".join(element.value for element in [*page.error, *page.warning])
-    button(page, "resume").click().run()
+    button(page, "again").click().run()
     assert page.title[0].value == "Your fusion is in progress" and "cancel" in keys(page)
 
 

@@ -40,15 +40,14 @@ def test_lines_end_at_the_last_epoch_and_their_axis_at_that_of_the_training():
 
 @pytest.mark.parametrize("done", [True, False])
 def test_a_run_that_stopped_shows_how_far_its_levels_came(runs_folder, done):
-    name = stopped(runs_folder, state="cancelled", levels_done=1, levels=3)
+    name = stopped(runs_folder, state="cancelled", level=1, levels=3)
     events = [{"kind": "plan", **PLAN}, {"kind": "level", "index": 0, "total": 3, "name": "one"}]
-    (runs_folder / name / "events.jsonl").write_text(
-        "".join(json.dumps({"time": 1.0, **each}) + "\n" for each in events)
-    )
     if done:
-        pd.read_parquet(BUNDLED / "kf-linear" / "levels.parquet").head(1).to_parquet(
-            runs_folder / name / "levels.parquet"
-        )
+        row = pd.read_parquet(BUNDLED / "kf-linear" / "levels.parquet").drop(columns="report").iloc[0].to_dict()
+        events.append({"kind": "fitted", "row": row})
+    (runs_folder / name / "events.jsonl").write_text(
+        "".join(json.dumps({"time": 1.0, **each}, default=str) + "\n" for each in events)
+    )
     page = page_at(run=name)
     assert "The fused network" in words(page)
     spec = json.loads(page.get("plotly_chart")[0].proto.spec)

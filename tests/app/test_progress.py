@@ -116,23 +116,6 @@ def test_a_resumed_training_is_timed_from_its_first_epoch(tmp_path):
     assert "min left in this stage" in progress.sentence(known, "AB", 1064.0, 990.0), "no thousands of seconds"
 
 
-def test_an_earlier_attempt_does_not_speed_up_the_clock(tmp_path):
-    write(tmp_path, *TRAINING, start=0.0)
-    write(tmp_path, *TRAINING, start=5000.0)
-    known = progress.follow(tmp_path, progress.Progress(), since=5000.0)
-    assert known.left(5004.0) == pytest.approx(18)
-
-
-def test_resumed_levels_are_timed_from_the_first_that_is_fused(tmp_path):
-    """Six of eight levels were finished, and pass at once; the seventh takes ten seconds."""
-    levels = [{"kind": "level", "index": index, "total": 8, "name": str(index)} for index in range(7)]
-    write(tmp_path, *levels, start=994.0)
-    write(tmp_path, {"kind": "phase", "name": "grouping", "level": "6"}, start=1000.0)
-    write(tmp_path, {"kind": "level", "index": 7, "total": 8, "name": "7"}, start=1010.0)
-    known = progress.follow(tmp_path, progress.Progress())
-    assert known.left(1010.0) == pytest.approx(10)
-
-
 SECONDS = {"s": 1, "min": 60, "h": 3600}
 HISTORIES = {
     "none": [],

@@ -317,10 +317,10 @@ def test_a_worker_that_cannot_be_started_is_not_going(finished, monkeypatch):
 def test_failures_are_sentences_without_paths(runs_folder, config):
     folder = runs_folder / "x"
     create(folder, config)
-    write_status(folder, state="failed", error="no such file.", levels_done=0)
+    write_status(folder, state="failed", error="no such file.")
     (folder / "worker.log").write_text(f"{folder}/config.json is wrong\n")
     entry = runs.read_entry(folder)
-    assert runs.failure(entry) == "Failed: no such file. No level was finished."
+    assert runs.failure(entry) == "Failed: no such file. No level was fused."
     assert str(runs_folder) not in runs.log_tail(folder)
 
 
@@ -429,7 +429,7 @@ def test_a_training_that_was_killed_goes_on_to_the_numbers_of_a_straight_one(
     wait(folder, lambda entry: entry.status.get("stage") == "training" and state.exists())
     ended(worker_of(folder)["pid"])
     assert runs.read_entry(folder).state == "interrupted"
-    runs.resume(folder)
+    runs.run_again(folder)
     entry = wait(folder, lambda entry: not entry.active)
     assert entry.state == "done", runs.log_tail(folder)
     train_parents(training, tmp_path / "straight")

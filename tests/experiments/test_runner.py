@@ -13,7 +13,7 @@ import torch
 from retrofit_core.experiments import runner
 from retrofit_core.experiments import work as working
 from retrofit_core.experiments.results import all_results, path_of, read_result, seal_of
-from retrofit_core.experiments.runner import plan, run
+from retrofit_core.experiments.runner import plan
 from retrofit_core.experiments.units import FineTuning, Fusion, Parent, ParentSource
 from retrofit_core.experiments.work import work
 from retrofit_core.methods import METHODS
@@ -270,30 +270,6 @@ def test_a_parent_that_stands_beside_other_networks_is_trained_once(root, tmp_pa
     other_seed = ParentSource(dataclasses.replace(TRAINING, arch=(MLP, other_width), seed=1))
     carry_out(root, [Parent(other_seed, 0, 100)])
     assert files.digest(other_seed.files(root)[0]) != files.digest(pair.files(root)[0])
-
-
-def test_a_fusion_by_gradient_fits_goes_on_after_its_finished_levels(root, tmp_path, clock):
-    whole, unit = tmp_path / "whole" / "runs", fusion("KF-Gradient", options={"epochs": 2})
-    shutil.copytree(root, whole)
-    carry_out(whole, [unit])
-
-    def stop_in_the_second_level(event):
-        if event["kind"] == "level" and event["index"] == 0:
-            time.sleep(0.3)
-        if event["kind"] == "level" and event["index"] == 1:
-            clock.now += 100
-
-    outcome = run([unit], root, device="cpu", monitor=Monitor(stop_in_the_second_level), deadline=1050.0)
-    assert (outcome.done, outcome.left) == (0, 1)
-    events = []
-    assert carry_out(root, [unit], monitor=Monitor(events.append)).done == 1
-    levels = [event["index"] for event in events if event["kind"] == "level"]
-    fitted = sum(event["kind"] == "epoch" and event["index"] == 1 for event in events)
-    assert fitted == len(levels) - 1 > 0
-    result, straight = (read_result(folder, unit.key()) for folder in (root, whole))
-    assert result.metrics.pop("attempts") == 2 and "attempts" not in straight.metrics
-    assert result.metrics["seconds"] > 0.3 and numbers([result]) == numbers([straight])
-    assert {path.name for path in unit.folder(root).iterdir()} == {path.name for path in unit.folder(whole).iterdir()}
 
 
 def test_a_result_says_what_it_is_of(measured):

@@ -49,7 +49,7 @@ def title(name: str) -> str:
 
 
 def forget(name: str) -> runs.Entry | None:
-    """Delete an upload, unless a running or resumable run reads it: then return that run.
+    """Delete an upload, unless a run that is in progress or ended early reads it: then return that run.
 
     Names that are not uploads are left alone.
 

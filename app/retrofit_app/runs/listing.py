@@ -89,11 +89,11 @@ def _identities(entries: list[Entry]) -> Iterator[tuple[Entry, Any]]:
 
 
 def reader_of(path: Path) -> Entry | None:
-    """A running or resumable run that reads this file."""
+    """A run that reads this file and is in progress or ended early."""
     for entry in entries()[0]:
         config = entry.config
         names = [*config["models"], config.get("splits"), config.get("target"), config.get("base")]
-        if (entry.active or entry.analysing or entry.resumable) and path in [
+        if (entry.active or entry.analysing or entry.ended_early) and path in [
             entry.base / name for name in names if name
         ]:
             return entry

@@ -1,9 +1,8 @@
-"""A run's progress, read from its growing record: stage, losses, time left. No Streamlit and no torch."""
+"""A run's progress, read from its growing record: stage, losses, levels, time left. No Streamlit and no torch."""
 
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from retrofit_core.runs.store import notes_of
 from retrofit_core.system.monitor import Event
@@ -27,10 +26,8 @@ PHASES = {
 
 @dataclass
 class Progress(Position):
-    """The latest attempt according to events.jsonl; `follow` continues reading from `offset`."""
+    """A run according to events.jsonl; `follow` continues reading from `offset`."""
 
-    attempt: float = 0.0
-    """Start of the attempt whose times these are"""
     offset: int = 0
     held_out: dict[int, list[float | None]] = field(default_factory=dict)
     """Accuracy per epoch of each parent, in %, on held-out images"""
@@ -40,6 +37,8 @@ class Progress(Position):
     """Loss per epoch of a network that is trained as a whole"""
     plan: Event = field(default_factory=dict)
     """The fused network's levels: names, the parents' widths at each, and the fused width"""
+    rows: list[Event] = field(default_factory=list)
+    """Of the levels fused so far, as in `results.table_row`"""
     results: dict[str, Event] = field(default_factory=dict)
     """Accuracy, and by class, of networks on the test images"""
 
@@ -59,17 +58,15 @@ class Progress(Position):
         elif kind == "epoch" and self.stage == "student":
             self.student.append(event["loss"])
         elif kind == "plan":
-            self.plan = event
+            self.plan, self.rows = event, []
+        elif kind == "fitted":
+            self.rows.append(event["row"])
         elif kind == "measured":
             self.results = event["networks"]
 
 
-def follow(folder: Path, progress: Progress, since: float = 0.0) -> Progress:
-    """Take in what was added to events.jsonl; half-written lines wait for the next call.
-
-    Args:
-        since: start of the latest attempt; earlier events give losses, but no times.
-    """
+def follow(folder: Path, progress: Progress) -> Progress:
+    """Take in what was added to events.jsonl; half-written lines wait for the next call."""
     try:
         with (folder / "events.jsonl").open("rb") as file:
             file.seek(progress.offset)
@@ -83,26 +80,9 @@ def follow(folder: Path, progress: Progress, since: float = 0.0) -> Progress:
             event = json.loads(line)
         except ValueError:
             continue
-        if not isinstance(event, dict):
-            continue
-        now = float(event.get("time", 0.0))
-        if progress.attempt < since <= now:
-            progress.attempt, progress.stage = since, "start"  # count time from this attempt
-        progress.take(event, now)
+        if isinstance(event, dict):
+            progress.take(event, float(event.get("time", 0.0)))
     return progress
-
-
-def finished_levels(folder: Path) -> Any:
-    """The levels fused so far, as in `results.frame`; None if there is none."""
-    path = folder / "levels.parquet"
-    if not path.exists():
-        return None
-    import pandas as pd
-
-    try:
-        return pd.read_parquet(path).fillna({"approximation share": 0.0})  # methods that only align have none
-    except Exception:  # pyarrow raises several; the next poll reads the whole file
-        return None
 
 
 def sentence(progress: Progress, letters: str, now: float, started: float | None) -> str:

@@ -56,8 +56,8 @@ class Entry:
         return not self.shipped and Work(ANALYSIS, self.folder).going
 
     @property
-    def resumable(self) -> bool:
-        """Whether it ended early, so that `resume` can continue it."""
+    def ended_early(self) -> bool:
+        """Whether it failed, or was cancelled or killed, so that `run_again` can repeat it."""
         return self.state in ("failed", "cancelled", "interrupted")
 
     @property

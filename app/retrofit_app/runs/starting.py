@@ -1,4 +1,4 @@
-"""Start and resume runs and their analyses, delete runs, and restore those deleted last."""
+"""Start runs and their analyses, delete runs, and restore those deleted last."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ from .records import home, read_entry, runs_folder
 
 
 def start(config: Any, training: Any = None, folder: Path | None = None, seconds: float = 0.0) -> Path:
-    """Start a run, resume a stopped one, or return the existing one; the same work never runs twice.
+    """Start a run, or return the finished or running one of the same work.
 
     Args:
         config: a `runs.RunConfig`; for file names see `home`.
@@ -51,13 +51,12 @@ def start(config: Any, training: Any = None, folder: Path | None = None, seconds
     return record
 
 
-def resume(folder: Path) -> Path:
-    """Resume a run that ended early, with its recorded settings, after its last finished epoch or level.
+def run_again(folder: Path) -> Path:
+    """Run one that ended early again, with its recorded settings; its trained networks stay.
 
     Raises:
         Busy: another run is in progress.
-        ValueError: the record is unreadable, its files have changed since, a checkpoint is missing, or the folder is not
-            writable.
+        ValueError: the record is unreadable, a checkpoint is missing, or the folder is not writable.
     """
     from retrofit_core.runs import create, read_config
 
@@ -68,10 +67,7 @@ def resume(folder: Path) -> Path:
         if same := _existing(config, folder.parent, base):
             return same
         _check_files(config.to_json(), base)
-        try:
-            create(folder, config, base)
-        except ValueError as error:
-            raise ValueError(str(error).replace(str(folder), f"run {folder.name}")) from error
+        create(folder, config, base)
         times.expect(folder, 0.0)
         _fuse(folder, base)
     return folder
@@ -92,7 +88,7 @@ def analyse(folder: Path) -> None:
 
 def _fuse(record: Path, base: Path) -> None:
     """Start a record's worker, which first trains missing parents as training.json describes."""
-    worker.launch(worker.Job(Work(FUSION, record), ("--resume", str(record)), base, record.parent))
+    worker.launch(worker.Job(Work(FUSION, record), ("--record", str(record)), base, record.parent))
 
 
 def _existing(config: Any, folder: Path, base: Path) -> Path | None:

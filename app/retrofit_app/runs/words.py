@@ -214,9 +214,8 @@ def _finished_part(entry: Entry) -> str:
             f"Network {letter(status.get('parent', 0))}, one of {status.get('parents', 1)}, was being trained, in epoch "
             f"{status['epoch']} of {status['epochs']}; finished epochs are kept."
         )
-    done = status.get("levels_done", status.get("level", 0))
     total = status.get("levels")
-    return f"{done} of {total} levels were finished and are kept." if total else "No level was finished."
+    return f"{status.get('level', 0)} of {total} levels were fused." if total else "No level was fused."
 
 
 def log_tail(folder: Path, lines: int = 12) -> str:

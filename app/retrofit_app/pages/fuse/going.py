@@ -17,13 +17,15 @@ NOTICED = "noticed"  # the run whose end the user has not seen
 
 def standing(entry: runs.Entry) -> tuple[progress.Progress, float, str]:
     """A run's progress, the share done, and both in words."""
-    followed = st.session_state.setdefault(f"progress:{entry.folder}", progress.Progress())
-    started = entry.status.get("started") if entry.state == "running" else None
+    key, started = f"progress:{entry.folder}", entry.status.get("started") if entry.state == "running" else None
+    attempt, followed = st.session_state.get(key, (None, None))
+    if followed is None or attempt != started:
+        followed = progress.Progress()
+    st.session_state[key] = started, followed
     if started:
-        progress.follow(entry.folder, followed, started)
-    known = followed if started else progress.Progress()
-    words = progress.sentence(known, LETTERS, time.time(), started)
-    return followed, progress.share(known, bool(followed.parents)), words
+        progress.follow(entry.folder, followed)
+    words = progress.sentence(followed, LETTERS, time.time(), started)
+    return followed, progress.share(followed, bool(followed.parents)), words
 
 
 def notice(entries: list[runs.Entry], watched: str = "") -> None:

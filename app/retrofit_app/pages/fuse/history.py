@@ -255,12 +255,10 @@ def actions(ticks: list[Row]) -> None:
         if (
             len(ticks) == 1
             and isinstance(one := ticks[0], runs.Entry)
-            and one.resumable
-            and st.button(
-                "Resume", key="go-on", icon=":material/resume:", help="Continues after the last finished part."
-            )
+            and one.ended_early
+            and st.button("Run again", key="again", icon=":material/replay:", help="Fuses from the start.")
         ):
-            starting.go_on(one.folder)
+            starting.run_again(one.folder)
         st.button(
             "Clear",
             key="clear-ticks",
@@ -272,11 +270,11 @@ def actions(ticks: list[Row]) -> None:
         if board.kind == SWEEP:
             asked = {name: str(board.settings[name]) for name in ("of", "over", "seeds")}
             asked["values"] = ", ".join(map(str, board.settings["values"]))
-            help = "The page Compare: accuracy against the setting. You can resume a stopped sweep there."
+            help = "The page Compare: accuracy against the setting. You can continue a stopped sweep there."
             navigation.link("compare", "Open the sweep", help, view="sweep", **asked)
         else:
             asked = {name: board.settings[name] for name in ("of", "methods", "scores")}
-            help = "The page Compare: the ranking of these methods. You can resume a stopped leaderboard there."
+            help = "The page Compare: the ranking of these methods. You can continue a stopped leaderboard there."
             navigation.link("compare", "Open the leaderboard", help, view="board", **asked)
     finished = [entry.name for entry in all_runs(ticks) if entry.state == "done"]
     if len(finished) > 1:

@@ -1,4 +1,4 @@
-"""Start or resume a run, and open it."""
+"""Start a run, or run one again, and open it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +15,13 @@ OPENED = "opened"  # what the session remembers
 
 
 def begin(config: Any, training: Any, seconds: float) -> None:
-    """Start, resume or open the run of a config; see `runs.start`."""
+    """Start or open the run of a config; see `runs.start`."""
     _open_started(lambda: runs.start(config, training, seconds=seconds))
 
 
-def go_on(folder: Path) -> None:
-    """Resume a run that ended early, with its original files."""
-    _open_started(lambda: runs.resume(folder))
+def run_again(folder: Path) -> None:
+    """Run one that ended early again, with its original files."""
+    _open_started(lambda: runs.run_again(folder))
 
 
 def follow() -> None:

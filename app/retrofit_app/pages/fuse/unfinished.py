@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
@@ -38,13 +39,13 @@ def stopped(entry: runs.Entry) -> None:
     show(escaped(runs.failure(entry)))
     with st.container(horizontal=True):
         if st.button(
-            "Resume",
-            icon=":material/resume:",
+            "Run again",
+            icon=":material/replay:",
             type="primary",
-            key="resume",
-            help="Continues the run after its last finished level or training epoch.",
+            key="again",
+            help="Fuses from the start. Trained networks stay, and a training continues after its last finished epoch.",
         ):
-            starting.go_on(entry.folder)
+            starting.run_again(entry.folder)
         st.button(
             "Back to the shipped example",
             key="leave",
@@ -52,7 +53,7 @@ def stopped(entry: runs.Entry) -> None:
             args=(picker.choice().first,),
             help="The run stays in the list of your runs.",
         )
-    levels(entry.folder, progress.follow(entry.folder, progress.Progress()))
+    levels(progress.follow(entry.folder, progress.Progress()))
     if entry.state != "cancelled":
         works.last_lines(
             entry.folder,
@@ -64,10 +65,10 @@ def live(folder: Path) -> None:
     """Draw a run's progress: the networks in training with the classes that they know, and the levels so far."""
     entry = runs.read_entry(folder)
     followed, share, words = going.standing(entry)
-    stops = "Stops after the current step, within a minute at the latest. Finished levels are kept, and you can resume later."
+    stops = "Stops after the current step, within a minute at the latest. Networks trained so far stay."
     works.progress(entry.folder, share, words, stops, "cancel", "run")
     networks(entry, followed)
-    levels(folder, followed, going=True)
+    levels(followed, going=True)
     lines(followed)
 
 
@@ -115,11 +116,12 @@ def lines(followed: progress.Progress) -> None:
     works.growing("lines", growing_lines(losses, accuracies, followed.epochs, colours, palette), heading, caption=False)
 
 
-def levels(folder: Path, followed: progress.Progress, going: bool = False) -> None:
+def levels(followed: progress.Progress, going: bool = False) -> None:
     """Draw the fused network, filled level by level; nothing before its first level, or if its method has none."""
-    table, plan = progress.finished_levels(folder), followed.plan
+    plan = followed.plan
     if followed.level < 0 or not plan:
         return
+    table = pd.DataFrame(followed.rows) if followed.rows else None
     current = followed.level if going and followed.stage == "levels" else None
     drawing = growing_network(plan["names"], plan["widths"], plan["fused"], table, current, widgets.palette())
     works.growing("network", drawing, "**The fused network**")

@@ -27,7 +27,7 @@ def page() -> None:
     example.EXAMPLE.declare()
     with st.container(key="heading"):
         st.title("Where is knowledge lost?", anchor=False)
-    if not (entry.folder / "levels.parquet").exists():
+    if entry.state != "done":
         empty(entry)
         return
     overview = readings.overview(entry)  # without torch, so that the network appears before that is loaded
@@ -77,15 +77,15 @@ def body(entry: runs.Entry, palette: Palette) -> None:
 
 
 def empty(entry: runs.Entry) -> None:
-    """Say why a run has no levels: it has none yet, stopped before the first, or its method has none."""
+    """Say why a run has no levels: it is not finished, or its method has none."""
     method = entry.config.get("method", "")
     if entry.active:
-        why = "This run has not finished its first level yet. Its levels appear here one by one. Reload the page in a moment."
+        why = "This run is in progress. Its levels appear here once it is done."
     elif entry.state == "done":
         kept = methods.keeps_one(entry)
         why = f"{f'Auto kept {kept}' if kept else f'{method} does not work level by level'}, so there are no levels to look at."
     else:
-        why = "This run ended before it finished its first level. You can resume it on the page Fuse."
+        why = "This run stopped before its end. You can run it again on the page Fuse."
     widgets.why([why, "Choose another run on the left to see its levels."])
 
 
@@ -102,9 +102,6 @@ def network(
     """
     heading = "" if lecture else claimed(pictures.picture(entry, "strip", palette, index).caption)
     large = {"large": (round(NETWORK * lecture), lecture)} if lecture else {}
-    if entry.state != "done":
-        total = entry.status.get("levels") or "?"
-        st.caption(f"This run is not finished. Its first {len(names)} of {escaped(total)} levels are shown.")
 
     def go() -> None:
         points = st.session_state["strip"]["selection"]["points"]
@@ -172,7 +169,7 @@ def level(
             pairs,
             len(report.widths),
         ),
-        last=entry.state == "done" and index == len(run.levels) - 1,
+        last=index == len(run.levels) - 1,
         lecture=lecture,
     )
     grouped = view.grouping()
