@@ -11,7 +11,7 @@ PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder
 # Bytecode is kept as well, whatever the environment says: each process would compile code and tests anew, which takes 9 s.
 KEEP := PYTHONDONTWRITEBYTECODE= MALLOC_MMAP_THRESHOLD_=2000000000 MALLOC_TRIM_THRESHOLD_=2000000000
 
-.PHONY: help app test quick test-gpu test-all lint ceilings types format notebooks bundle benchmark mutations docs dist clean
+.PHONY: help app test quick test-gpu test-all lint ceilings types format notebooks bundle benchmark docs dist clean
 
 help:  ## List the targets
 	@grep -hE "^[a-z-]+:.*##" $(MAKEFILE_LIST) | sed -E "s/:.*##/\t/"
@@ -65,9 +65,6 @@ notebooks: $(VENV)/installed-dev  ## Execute the notebooks again
 
 benchmark: $(VENV)/installed  ## Measure everything again (about three hours on two cores; needs the checkpoints)
 	$(BIN)/python benchmarks/accuracy.py && $(BIN)/python benchmarks/speed.py && $(BIN)/python benchmarks/methods.py
-
-mutations: $(VENV)/installed-dev  ## Change the core on purpose, in many places, and see which test objects (about 20 minutes)
-	$(BIN)/python benchmarks/mutations.py
 
 docs: $(VENV)/installed-dev  ## Build the documentation site into build/site (`mkdocs serve` shows it)
 	$(BIN)/python -m mkdocs build --strict --site-dir build/site

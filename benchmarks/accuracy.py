@@ -14,8 +14,7 @@ from typing import Any
 
 import torch
 from machine import shared_folder, write
-from pairs import PAIRS, config
-from scores import in_turn, scores_of
+from pairs import PAIRS, config, in_turn, scores_of
 
 from retrofit_core import METHODS, ensemble, evaluate
 from retrofit_core.data import load

@@ -56,20 +56,20 @@ def lines(content: dict[str, Any]) -> Iterator[str]:
             yield from map(line, rows)
             yield ""
             yield from reasons(rows)
-    yield from of_transformers(read("traces")["transformers"])
+    yield from of_transformers(read("transformers")["transformers"])
 
 
 def of_transformers(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """The section of the networks of transformers, from the record of traces.py."""
+    """The section of the networks of transformers, from the record of breadth_transformers.py."""
     methods = list(rows[0]["fused"])
     exact = sum(all(isinstance(value, float) and value <= TOLERANCE for value in row["fused"].values()) for row in rows)
     yield "## transformers: one small network of each class"
     yield ""
     yield (
-        f"`python benchmarks/traces.py --fuse` writes this section. Fused with their twins, {exact} of {len(rows)} networks come "
-        "out unchanged by all four methods, on inputs that the fusion did not see. They have two blocks, texts twelve tokens; "
-        "language models give logits for each token, T5 reads the text again, and CLIP compares images with two constant "
-        "texts. What is 2e-7 rounds inside: its RMSNorm computes in single precision."
+        f"`python benchmarks/breadth_transformers.py` writes this section. Fused with their twins, {exact} of {len(rows)} "
+        "networks come out unchanged by all four methods, on inputs that the fusion did not see. They have two blocks, texts "
+        "twelve tokens; language models give logits for each token, T5 reads the text again, and CLIP compares images with two "
+        "constant texts. What is 2e-7 rounds inside: its RMSNorm computes in single precision."
     )
     yield ""
     yield f"| network | {' | '.join(methods)} |"

@@ -16,8 +16,7 @@ from typing import Any
 
 import torch
 from machine import forget_peak, peak_bytes, read, shared_folder, write
-from pairs import PAIRS, config
-from scores import in_turn, scores_of
+from pairs import PAIRS, config, in_turn, scores_of
 
 from retrofit_core import METHODS, ensemble, evaluate
 from retrofit_core.baselines.repair import statistics as layer_statistics

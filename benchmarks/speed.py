@@ -1,6 +1,6 @@
-"""Time of the linear methods on the VGG pair beside floor and direct form; k-means; conductance; the digits demo; ViTs.
+"""Time of retrofitting on the VGG pair, of the closed form beside its floor; k-means; conductance.
 
-    python benchmarks/speed.py                everything (about 20 minutes on two cores, half of it the direct form)
+    python benchmarks/speed.py                everything (about 15 minutes on two cores)
     python benchmarks/speed.py --part linear  one part; the record keeps the others, with the machines they were measured on
 
 The floor is one forward pass of parents and fused network over the samples, plus the floating-point operations of
@@ -9,20 +9,14 @@ same run. The second floor counts the solves of the report as well: the unavoida
 """
 
 import argparse
-import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from math import isqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from direct import fuse_directly
 from machine import facts, product_rate, read, shared_folder, write
 from pairs import PAIRS, config
 from sklearn import cluster
@@ -34,7 +28,6 @@ from retrofit_core.fusion.joint_spaces import Levels
 from retrofit_core.fusion.moments import lags, solve
 from retrofit_core.fusion.results import LevelReport
 from retrofit_core.fusion.walk import Walk
-from retrofit_core.networks.architectures import build, parse
 from retrofit_core.networks.levels import Level
 from retrofit_core.runs import read_inputs
 from retrofit_core.system import device as devices
@@ -99,21 +92,6 @@ def linear(inputs: Any, device: torch.device) -> dict[str, Any]:
     return results
 
 
-def direct(inputs: Any, device: torch.device) -> dict[str, float]:
-    """Seconds of the direct form, on the CPU."""
-    x = inputs.fusion[0]
-    scores = [
-        [torch.full((level.width,), 1 / level.width).double() for level in partition(model, x[:1])]
-        for model in inputs.models
-    ]
-    seconds = {}
-    for name, grouping in (("HF-Linear", "hungarian"), ("KF-Linear", "kmeans")):
-        start = time.perf_counter()
-        fuse_directly(inputs.models, x, scores, grouping=grouping)
-        seconds[name] = time.perf_counter() - start
-    return seconds
-
-
 def forward_pass(models: list[torch.nn.Module], x: torch.Tensor) -> None:
     """Both parents and, as the fused network, parent 0 again."""
     with torch.no_grad():
@@ -160,22 +138,13 @@ def median_seconds(work: Callable[[], Any], repeats: int = 3) -> float:
 
 def gradient(inputs: Any, device: torch.device) -> dict[str, Any]:
     """One fusion by each gradient method: seconds, breakdown and epochs per level."""
-    return {
-        name: _by_gradient(name, inputs.models, inputs.fusion[0], device) for name in ("HF-Gradient", "KF-Gradient")
-    }
-
-
-def vit(inputs: Any, device: torch.device) -> dict[str, Any]:
-    """KF-Gradient of two ViTs of the paper's size on the pair's images; their weights are fresh, for only time counts."""
-    models = [build({**parse("vit"), "classes": 10}, seed=seed) for seed in range(2)]
-    return {"KF-Gradient": _by_gradient("KF-Gradient", models, inputs.fusion[0], device)}
-
-
-def _by_gradient(name: str, models: list[torch.nn.Module], x: torch.Tensor, device: torch.device) -> dict[str, Any]:
-    run = METHODS[name](models, x, device=device)
-    phases = {phase: total(run.levels, phase) for phase in ("forward", "moments", "group", "fit", "report")}
-    epochs = [len(level.curve) - 1 for level in run.levels]
-    return {"seconds": run.seconds, "breakdown": phases, "epochs": epochs}
+    results = {}
+    for name in ("HF-Gradient", "KF-Gradient"):
+        run = METHODS[name](inputs.models, inputs.fusion[0], device=device)
+        phases = {phase: total(run.levels, phase) for phase in ("forward", "moments", "group", "fit", "report")}
+        epochs = [len(level.curve) - 1 for level in run.levels]
+        results[name] = {"seconds": run.seconds, "breakdown": phases, "epochs": epochs}
+    return results
 
 
 def clustering(inputs: Any, device: torch.device) -> dict[str, Any]:
@@ -270,46 +239,11 @@ def conductance(inputs: Any, device: torch.device, samples: int = 100) -> dict[s
     }
 
 
-def demo(inputs: Any, device: torch.device) -> dict[str, float]:
-    """Train two digits parents and fuse them from nothing, as two commands in fresh processes."""
-    with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
-        for words in (
-            ["train", "--out", "parents"],
-            [
-                "fuse",
-                "parents/parent-0.safetensors",
-                "parents/parent-1.safetensors",
-                "--splits",
-                "parents/splits.json",
-                "--method",
-                "kf-linear",
-                "--importance",
-                "conductance",
-                "--out",
-                "fused.safetensors",
-                "--evaluate",
-            ],
-        ):
-            environment = {"PYTHONPATH": str(Path(__file__).parent.parent)}
-            subprocess.run(
-                [sys.executable, "-m", "retrofit_core", *words],
-                cwd=folder,
-                check=True,
-                env={**os.environ, **environment},
-                stdout=subprocess.DEVNULL,
-            )
-        return {"cold to fused, seconds": time.perf_counter() - start}
-
-
 PARTS = {
     "linear": linear,
-    "direct": direct,
     "gradient": gradient,
-    "vit": vit,
     "kmeans": clustering,
     "conductance": conductance,
-    "digits demo": demo,
 }
 
 if __name__ == "__main__":

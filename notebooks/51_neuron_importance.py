@@ -103,7 +103,7 @@ pd.DataFrame({"groups of one neuron": result.metrics["singletons"], "neurons of 
 #
 # Ours. **How to read it.** Left: the share of a layer's channels that are positive anywhere on 1,000 test images, the mean of
 # two parents on non-IID parts. Right: what groups lose of the energy of the neurons' outputs, if the fusion has uniform scores
-# and 400 images of parent 0. The pair of 200 epochs was trained as in the paper. `benchmarks/depth.py` and `recipes.py` measure.
+# and 400 images of parent 0. The pair of 200 epochs was trained as in the paper.
 
 # %%
 depth, recipes = (json.loads(RECORDS.with_name(f"{name}.json").read_text()) for name in ("depth", "recipes"))

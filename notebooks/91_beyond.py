@@ -98,7 +98,7 @@ parts(blocks, CLOSER, LIGHT, farthest=(-20, 20))
 # **How to read it.** A line is a method from few images to many; filled marks have images of all
 # parents, open ones of parent 0 alone. To the right costs time, upwards is more accurate: whoever has a minute takes the
 # highest mark left of 60. One fusion each, with the seconds of one thread; those of the scores count. The centred ensemble is
-# that of parents whose mean logits are subtracted. `python benchmarks/frontier.py` measures.
+# that of parents whose mean logits are subtracted.
 
 # %%
 record = json.loads(RECORDS.with_name("frontier.json").read_text())

@@ -174,12 +174,12 @@ def test_a_vocabulary_of_fifty_thousand_fits_into_the_budget():
 
 
 def of_transformers():
-    """benchmarks/traces.py, which makes twelve small networks of the package transformers."""
+    """benchmarks/breadth_transformers.py, which makes twelve small networks of the package transformers."""
     if not importlib.util.find_spec("transformers") or not (ROOT / "benchmarks").exists():
         pytest.skip("needs the package transformers and benchmarks/ of the repository")
     sys.path.insert(0, str(Path(ROOT, "benchmarks")))
     try:
-        return importlib.import_module("traces")
+        return importlib.import_module("breadth_transformers")
     finally:
         sys.path.pop(0)
 
@@ -187,8 +187,8 @@ def of_transformers():
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_networks_of_transformers_are_found_again(subtests):
-    traces = of_transformers()
-    for name in traces.TRANSFORMERS:
-        for method in traces.FINDING:
+    transformers = of_transformers()
+    for name in transformers.TRANSFORMERS:
+        for method in transformers.FINDING:
             with subtests.test(f"{name}, {method}"):
-                assert traces.found_again(name, method) <= 1e-6
+                assert transformers.found_again(name, method) <= 1e-6

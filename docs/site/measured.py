@@ -7,27 +7,31 @@ from pathlib import Path
 from grids import RESULTS, ROOT, grid
 
 BENCHMARKS = ROOT / "benchmarks"
-#: Record, by the beginning of its name -> the script that writes it, and the section of measurements.md that shows it, if any.
+#: Record, by the beginning of its name -> the script that writes it, and the section that shows it, if any.
 RECORDS: dict[str, tuple[str, str]] = {
-    "accuracy-": ("accuracy.py", "accuracy"),
-    "methods": ("methods.py", "every-method-on-one-pair"),
-    "resnets": ("resnets.py", "two-equal-resnets"),
-    "ancestors": ("ancestors.py", "parents-with-a-common-ancestor"),
-    "leaderboard-": ("", ""),
-    "speed": ("speed.py", "time"),
-    "side-by-side": ("speed.py", ""),
-    "training": ("training.py", "training-time"),
-    "memory": ("memory.py", "memory"),
-    "landscape-": ("landscape.py", "the-loss-landscape"),
-    "experiments": ("", ""),
-    "gpu-": ("gpu.py", "on-a-gpu"),
+    "accuracy-": ("accuracy.py", "measurements.md#accuracy"),
+    "ancestors": ("", "which_method.md#2-were-the-parents-trained-from-the-same-starting-weights"),
+    "experiments": ("", "findings.md"),
+    "gpu-": ("gpu.py", "measurements.md#on-a-gpu"),
+    "methods": ("methods.py", "measurements.md#every-method-on-one-pair"),
+    "resnets": ("", "which_method.md#6-are-the-networks-residual-or-transformers"),
+    "speed": ("speed.py", "measurements.md#time"),
+    "transformers": ("breadth_transformers.py", "breadth.md#transformers-one-small-network-of-each-class"),
 }
-#: Records that commands write, not scripts.
-COMMANDS = {
-    "leaderboard-": "One call of `retrofit compare` on the VGG pair, method by method and class by class.",
+#: Records of studies that ran once, and of commands.
+ONCE = {
+    "ancestors": "Merges of parents with a common ancestor.",
+    "auto": "Auto beside the best parent, KF-Linear and the ensemble.",
+    "depth": "Where grouping and importance matter: pairs of VGG11s, fused one way in the first levels, another way after.",
     "experiments": "Every measured cell of the paper's tables, a file for each table, with settings and digests of what went "
-    "in: `retrofit report --bundle`. [What it shows](findings.md); [how it is measured](experiments.md).",
-    "side-by-side": "HF-Linear and KF-Linear before and after the core's second build, on one idle machine.",
+    "in. [How it is measured](experiments.md).",
+    "explanations": "Two explanations of results that contradict the paper, tested.",
+    "frontier": "Accuracy over the images and the processor seconds that a fusion gets.",
+    "heads": "Options of the last level.",
+    "landscape-": "The plane through two VGG11s of 200 epochs and their fusion.",
+    "recipes": "The paper's training of the parents with one change at a time.",
+    "resnets": "HF-Linear beside KF-Linear on two equal ResNets.",
+    "text": "Two language models of letters, which notebook 60 trains and fuses.",
 }
 
 
@@ -35,8 +39,7 @@ def pages() -> dict[str, str]:
     """The one page."""
     lines = [
         "# All records",
-        "Each number of this site comes from one of these records, which also hold the facts of the machine. "
-        "[How to measure on a GPU](files/benchmarks/README.md.txt).",
+        "Each number of this site comes from one of these records, which also hold the facts of the machine.",
         grid(["record", "what", "measured on", "measured by"], map(_row, sorted(RESULTS.iterdir()))),
         "The last column names files of `benchmarks`.",
     ]
@@ -44,15 +47,13 @@ def pages() -> dict[str, str]:
 
 
 def _row(path: Path) -> tuple[str, str, str, str]:
-    """A record's line: its name, what it is, its machine, and what measures it again; without a line in RECORDS, the script of
-    the same name says it."""
-    beginning = next((beginning for beginning in RECORDS if path.name.startswith(beginning)), path.stem)
-    script, anchor = RECORDS.get(beginning, (f"{path.stem}.py", ""))
+    """A record's line: its name, what it is, its machine, and what measures it again."""
+    beginning = next((name for name in (*RECORDS, *ONCE) if path.name.startswith(name)), path.stem)
+    script, page = RECORDS.get(beginning, (f"{path.stem}.py", ""))
     exists = bool(script) and (BENCHMARKS / script).exists()
-    what = COMMANDS.get(beginning) or (_first_sentence(BENCHMARKS / script) if exists else "")
-    shown = f" [Table](measurements.md#{anchor})." if anchor else ""
-    again = f"`{script}`" if exists and beginning != "side-by-side" else ""
-    return _links(path), f"{what}{shown}", _machine(path), again
+    what = ONCE.get(beginning) or (_first_sentence(BENCHMARKS / script) if exists else "")
+    table = f" [Table]({page})." if page else ""
+    return _links(path), f"{what}{table}", _machine(path), f"`{script}`" if exists else ""
 
 
 def _links(path: Path) -> str:
