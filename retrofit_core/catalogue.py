@@ -23,19 +23,11 @@ class Line(Generic[V]):
     """The class of its value, here by name: `Retrofit`, `Distilled`, `Auto`, or one of `baselines`"""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the value that the name fixes; parts by their names in the tables"""
-    version: int = 1
-    """Increases when its numbers change, to recognise older records"""
-    unchanged: tuple[str, ...] = ()
-    """Architectures whose numbers the last increase left alone"""
 
     @property
     def description(self) -> str:
         """What it does, and who published it."""
         return f"{self.sentence.removesuffix('.')} ({self.source})." if self.source else self.sentence
-
-    def version_for(self, architecture: str | None) -> int:
-        """The version in which its numbers for an architecture last changed."""
-        return self.version - (architecture in self.unchanged)
 
 
 _LINES = (
@@ -59,8 +51,6 @@ _LINES = (
         PAPER,
         "Retrofit",
         {"grouping": "hungarian", "fit": "gradient"},
-        version=2,  # the levels of a residual stream share one grouping
-        unchanged=("mlp", "cnn", "vgg"),
     ),
     Line(
         "KF-Gradient",
@@ -68,8 +58,6 @@ _LINES = (
         PAPER,
         "Retrofit",
         {"grouping": "kmeans", "fit": "gradient"},
-        version=2,  # the levels of a residual stream share one grouping
-        unchanged=("mlp", "cnn", "vgg"),
     ),
     Line(
         "KF-Linear-KD",
@@ -83,7 +71,6 @@ _LINES = (
         "Tries up to four fusions and returns the best of them and the parents, judged on samples that no fusion saw.",
         OURS,
         "Auto",
-        version=2,  # the head of its fusions with uniform scores
     ),
     Line(
         "Random-Linear",
@@ -131,14 +118,12 @@ _LINES = (
         "Adds up what each network learned beyond a common ancestor.",
         "Ilharco et al. 2023",
         "TaskArithmetic",
-        version=2,  # its defaults changed
     ),
     Line(
         "TIES",
         "Adds up what each network learned beyond a common ancestor, with small changes trimmed and signs elected.",
         "Yadav et al. 2023",
         "Ties",
-        version=2,  # its defaults changed
     ),
     Line(
         "DARE",
@@ -146,7 +131,6 @@ _LINES = (
         "rescaled.",
         "Yu et al. 2024",
         "Dare",
-        version=2,  # its defaults changed
     ),
     Line(
         "Ensemble",

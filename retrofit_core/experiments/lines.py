@@ -17,8 +17,6 @@ from .units import Unit
 #: States of a line.
 MEASURED, REFUSED, MISSING, NOT_APPLICABLE, WITHOUT_CELL = "measured", "refused", "not measured", "N/A", "not planned"
 ACCURACY = "accuracy"
-#: Note for a number that the method's current version may change.
-EARLIER = "measured with an earlier version of the method"
 
 
 @dataclass(frozen=True)
@@ -157,13 +155,12 @@ def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None, r
     missing = [known for known in meant if known.number is None and not known.refusal]
     chosen = (missing or cells)[0].cell
     state = MEASURED if values else REFUSED if refusal else MISSING
-    note = refusal or "" if not values else EARLIER if any(known.is_earlier for known in cells) else ""
     images = max(
         (int(result.metrics.get("samples", 0)) for known in cells for result in known.results if result), default=0
     )
     is_accuracy = setting.column.metric == ACCURACY
     return Line(
-        *(chosen.row, paper, state, values, parents, note, chosen.units, root),
+        *(chosen.row, paper, state, values, parents, "" if values else refusal or "", chosen.units, root),
         images=images if is_accuracy else 0,
         substitute=setting.substitute,
     )

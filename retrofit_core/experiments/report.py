@@ -10,7 +10,7 @@ from .lines import MEASURED, REFUSED
 from .reproduction import ReproducedColumn, ReproducedTable, reproduced
 from .results import Result, machine_words
 from .scales import SAYING, Scale
-from .setting import is_of_this_version, settings
+from .setting import settings
 from .tables import TABLES
 
 
@@ -117,8 +117,6 @@ class Report:
     """The machines that measured the results, with the number of results"""
     others: int = 0
     """Number of results that belong to no cell of these tables"""
-    outdated: int = 0
-    """Number of results from earlier versions of methods, which a note marks"""
 
     @property
     def columns(self) -> list[ReproducedColumn]:
@@ -168,7 +166,6 @@ def report(
         summarised(of_all),
         _machines(used.values()),
         len(bundle.results) - len(used),
-        sum(not is_of_this_version(result) for result in used.values()),
     )
 
 

@@ -218,11 +218,6 @@ def details(report: Report) -> list[str]:
     left_out = []
     if report.others:
         left_out.append(f"{many(report.others, 'result')} {_verb('belong', report.others)} to other tables or scales.")
-    if report.outdated:
-        left_out.append(
-            f"{many(report.outdated, 'result')} {_verb('come', report.outdated)} from earlier versions of their "
-            "methods. Notes mark them; `retrofit reproduce` measures them again."
-        )
     return [*counts, *machines, *left_out]
 
 

@@ -5,10 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ..methods import METHODS
-from ..networks.architectures import parse
-from ..runs.config import FIRST_METHOD
-from .bundles import Bundle, GivenParents, start_of
+from .bundles import Bundle, GivenParents
 from .cells import Cell, Column, Table
 from .results import Result
 from .scales import NEAREST, SCALES, Scale, data_set
@@ -39,11 +36,6 @@ class CellResults:
             return None
         total = sum(known[: len(self.cell.units)])
         return total / known[-1] if self.cell.relative_to is not None else total
-
-    @property
-    def is_earlier(self) -> bool:
-        """Whether one of its methods has a newer version."""
-        return any(not is_of_this_version(result) for result in (*self.results, self.start) if result)
 
     @property
     def is_measured(self) -> bool:
@@ -185,18 +177,3 @@ def every_setting(
     names = (scale.always,) if scale.always else (column.data, *NEAREST[column.data])
     kinds = [*((given.facts["data"], given) for given in of), *((name, None) for name in names)]
     return [Setting(table, column, scale, data, given, bundle, seeds or scale.seeds) for data, given in kinds]
-
-
-def is_of_this_version(result: Result) -> bool:
-    """Whether its method's version has not changed since."""
-    unit = start_of(result.unit)
-    if "fusion" not in unit:
-        return True
-    method = METHODS.get(unit["fusion"].get("method", FIRST_METHOD))  # `Fusion.to_json` omits it
-    if method is None:
-        return False
-    if "training" in unit:
-        versions = {method.version_for(parse(unit["training"]["arch"][0])["architecture"])}
-    else:  # results do not store the architecture of given parents; `finished` reads their files
-        versions = {method.version, method.version_for(next(iter(method.unchanged), None))}
-    return result.inputs.get("method version", "") in map(str, versions)

@@ -21,13 +21,12 @@ from ..data.sampling import balanced
 from ..data.splits import read_splits
 from ..inspection.landscape import networks_of
 from ..methods import METHODS
-from ..networks.architectures import parse
 from ..networks.checkpoints import load_model, save_model
 from ..networks.composites import COMPOSITES
 from ..runs import comparison, leaderboard
 from ..runs.answers import from_bits
 from ..runs.finetunings import FinetuneConfig
-from ..runs.identities import architecture_of, data_digest, file_digest
+from ..runs.identities import data_digest, file_digest
 from ..runs.store import noted
 from ..system import device as devices
 from ..system import files
@@ -41,10 +40,6 @@ from ..training.state import digest as digest_of_tensors
 from .clustering import clustering
 from .results import Result, packed, read_result, write_result
 from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, ParentSource, TunedEnsemble, Unit
-
-#: Increase when the numbers of a clustering or a landscape change; methods have their own versions.
-CLUSTERING = 1
-LANDSCAPE = 1
 
 
 def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: str = "auto") -> Result:
@@ -117,7 +112,7 @@ def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[
 
 
 def finished(unit: Unit, root: str | Path, known: Mapping[str, Result] | None = None) -> Result | None:
-    """The existing result, in the runs folder or else in `known`, unless parents, data or method have changed."""
+    """The existing result, in the runs folder or else in `known`, unless parents or data have changed."""
     key = unit.key()
     candidates = [result for result in (read_result(root, key), (known or {}).get(key)) if result]
     now = inputs(unit, Path(root)) if candidates else {}
@@ -130,13 +125,13 @@ def finished(unit: Unit, root: str | Path, known: Mapping[str, Result] | None = 
 def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
     """Role -> digest of each input of a unit; None if it is missing."""
     if isinstance(unit, FineTuning):
-        return {**inputs(unit.start, root), "fine-tuning": "1"}
+        return inputs(unit.start, root)
     if isinstance(unit, TunedEnsemble):
         of_members = [inputs(member, root) for member in unit.members]
         checkpoints = {f"parent {index}": each.pop("checkpoint") for index, each in enumerate(of_members)}
         return {**of_members[0], **checkpoints}
     if isinstance(unit, LossLandscape):
-        return {**inputs(unit.fusion, root), "landscape version": str(LANDSCAPE)}
+        return inputs(unit.fusion, root)
     data = {f"data {split}": data_digest(unit.source.data_set, split) for split in ("train", "test")}
     checkpoints, splits = unit.source.files(root), unit.source.splits(root)
     if splits is not None:
@@ -145,14 +140,7 @@ def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
         return {**data, "checkpoint": file_digest(Path(checkpoints[unit.index]))}
     only = unit.only if isinstance(unit, Fusion) else None
     used = range(len(checkpoints)) if only is None else only
-    parents = {f"parent {index}": file_digest(Path(checkpoints[index])) for index in used}
-    if isinstance(unit, Fusion):
-        training = unit.source.training
-        spec = None if training is None else parse(training.arch[0])
-        architecture = spec["architecture"] if spec else architecture_of(unit.source.models[0])
-        version = METHODS[unit.run.method].version_for(architecture)
-        return {**data, **parents, "method version": str(version)}
-    return {**data, **parents, "clustering version": str(CLUSTERING)}
+    return data | {f"parent {index}": file_digest(Path(checkpoints[index])) for index in used}
 
 
 def title(unit: Unit) -> str:

@@ -1,6 +1,6 @@
 """Run records: one folder per run, written by the command line, the app's worker and experiments alike.
 
-config.json (everything needed to repeat the run: settings, digests of its files, the method's version), status.json (its
+config.json (everything needed to repeat the run: settings, digests of its files), status.json (its
 progress), events.jsonl, at the end levels.parquet, arrays.npz, fused.safetensors, result.json and metrics.json, and on
 request analysis.json and analysis.npz. The writer of a record holds its lock. The app only reads.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .config import RunConfig
     from .execute import analyse_record, checkpoint_metadata, execute
-    from .identities import Identity, difference, identity, of_network
+    from .identities import Identity, identity, of_network
     from .inputs import check_choices, method_keywords, read_inputs
     from .record import Run, create, list_runs, read_config, read_identity, read_run, read_status, record_folder
 
@@ -23,7 +23,6 @@ __all__ = [
     "check_choices",
     "checkpoint_metadata",
     "create",
-    "difference",
     "execute",
     "identity",
     "list_runs",

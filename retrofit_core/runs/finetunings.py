@@ -52,7 +52,6 @@ class FinetuneConfig(Value, FollowUp):
     """Settings that repeat a fine-tuning of a run's fused network with the paper's schedule."""
 
     kind: ClassVar[Kind] = FINETUNING
-    version: ClassVar[int] = 1
     beside: ClassVar[tuple[str, ...]] = ("controls",)
 
     epochs: int = setting(

@@ -10,7 +10,7 @@ from ..data import Images
 from ..fusion.results import FusionResult
 from ..networks import user_code
 from .config import RunConfig
-from .identities import difference, identity
+from .identities import identity
 from .inputs import read_images, read_parents
 from .record import Run, read_identity, read_run
 
@@ -67,9 +67,9 @@ def unchanged(folder: str | Path, base: str | Path, refusal: str) -> tuple[Run, 
         raise ValueError(
             f"{run.folder.name} {refusal}: the run is {run.state}. Run it again: retrofit fuse --record {folder}"
         )
-    stored = read_identity(run.folder)
-    current = dataclasses.replace(identity(run.config, base), method_version=stored.method_version)
-    if why := difference(stored, current):
-        raise ValueError(f"{run.folder.name} {refusal}: {why}. Restore the run's files, or run it again.")
+    if not read_identity(run.folder).matches(identity(run.config, base)):
+        raise ValueError(
+            f"{run.folder.name} {refusal}: one of its files has changed since. Restore it, or run it again."
+        )
     named = {name: user_code.recorded(getattr(run.config, name), run.folder) for name in ("arch", "target")}
     return run, dataclasses.replace(run.config, **named)

@@ -25,7 +25,6 @@ class LandscapeConfig(FollowUp):
     """Settings that repeat a landscape of a run."""
 
     kind: ClassVar[Kind] = LANDSCAPE
-    version: ClassVar[int] = 1
 
     through: tuple[str, str, str]
     """The networks that span the plane"""

@@ -40,7 +40,7 @@ def create(folder: Path, config: RunConfig, base: str | Path = ".") -> Identity:
     if read_status(folder)["state"] != "done":
         folder.mkdir(parents=True, exist_ok=True)
         write_identity(folder, current)
-    elif identities.difference(read_identity(folder), current):
+    elif not read_identity(folder).matches(current):
         raise ValueError(f"{folder} holds another run, or this one's files have changed since. Choose a new folder.")
     return current
 
@@ -69,7 +69,7 @@ def read_identity(folder: str | Path) -> Identity:
     check_schema(folder, content)
     try:
         config = RunConfig.from_json(content["config"])
-        return Identity(config, content["inputs"], content["method_version"])
+        return Identity(config, content["inputs"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"{folder} is not a run record: config.json is broken.") from error
 
@@ -84,8 +84,8 @@ def record_folder(parent: str | Path, config: RunConfig, base: str | Path = ".")
     if not (usual / "config.json").exists():
         return usual
     current = identities.identity(config, base)
-    kept = read_status(usual)["state"] == "done" and identities.difference(read_identity(usual), current)
-    return Path(parent) / current.key() if kept else usual
+    is_other = read_status(usual)["state"] == "done" and not read_identity(usual).matches(current)
+    return Path(parent) / current.key() if is_other else usual
 
 
 def checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
@@ -219,8 +219,11 @@ class Recorder:
             ValueError: a file has changed since the run began, so it is unknown which content was read.
         """
         current = identities.identity(self.identity.config)
-        if why := identities.difference(self.identity, current):
-            raise ValueError(f"{why} the run began. Start it again once its files no longer change.")
+        for name, before in self.identity.inputs.items():
+            if before not in (None, current.inputs[name]):
+                raise ValueError(
+                    f"{name} has changed since the run began. Run it again once its files no longer change."
+                )
         self.identity = current
         write_identity(self.folder, current, training=_training(current.config))
 

@@ -371,8 +371,6 @@ class FollowUp(ABC):
     """
 
     kind: ClassVar[Kind]
-    version: ClassVar[int]
-    """Increased when the numbers of such work change"""
     beside: ClassVar[tuple[str, ...]] = ()
     """Settings that add work without changing other numbers; they may differ between attempts"""
     tuned: str | None = None
@@ -405,7 +403,7 @@ class FollowUp(ABC):
         Raises:
             ValueError: the record cannot be read.
         """
-        return files.key_of([self.decisive(), content_of(record), self.version])
+        return files.key_of([self.decisive(), content_of(record)])
 
     def save(self, folder: str | Path, record: str | Path) -> None:
         """Write settings.json, which also identifies the run."""

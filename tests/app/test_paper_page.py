@@ -223,7 +223,7 @@ def test_the_run_of_a_fusion_is_found_by_its_content():
     (entry,) = (entry for entry in runs.entries()[0] if entry.name == "kf-linear")
     changed = RunConfig.from_json(entry.config).changed()
     inputs = {f"parent {index}": digest for index, digest in enumerate(entry.networks)}
-    inputs |= {"method version": str(entry.method_version), "splits": entry.inputs[entry.config["splits"]]}
+    inputs["splits"] = entry.inputs[entry.config["splits"]]
     unit = {name: value for name, value in changed.items() if name not in FROM_SOURCE}
 
     def found(inputs, **changes):

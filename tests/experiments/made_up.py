@@ -11,9 +11,7 @@ from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.results import Result, packed
 from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
-from retrofit_core.experiments.units import FineTuning, Fusion, ParentSource, Unit
-from retrofit_core.methods import METHODS
-from retrofit_core.networks.architectures import parse
+from retrofit_core.experiments.units import ParentSource, Unit
 
 MACHINE = {
     "device": "an abacus",
@@ -39,26 +37,18 @@ def made(unit: Unit, known: Iterable[bool] | None = None, **facts: Any) -> Resul
     refusal = facts.pop("refusal", None)
     metrics = {"accuracy": accuracy, "samples": len(correct), "per_class": [accuracy] * 10}
     metrics |= {"seconds": 1.5, "all_seconds": 2.0}
-    start = unit.start if isinstance(unit, FineTuning) else unit
-    version = {"method version": str(_version(start))} if isinstance(start, Fusion) else {}
     return Result(
         unit.key(),
         unit.to_json(),
         "made up",
         unit.command("runs"),
-        {"data test": "none", **version},
+        {"data test": "none"},
         refusal,
         {} if refusal else {**metrics, **facts},
         packed(correct),
         MACHINE,
         1.0,
     )
-
-
-def _version(fusion: Fusion) -> int:
-    """The version with which the numbers of such a fusion last changed."""
-    training = fusion.source.training
-    return METHODS[fusion.run.method].version_for(parse(training.arch[0])["architecture"] if training else None)
 
 
 def cells_of(

@@ -27,7 +27,7 @@ from retrofit_core.experiments.results import write_result
 from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import ParentSource
-from tests.experiments.made_up import bundle_of, cells_of, knowing, renamed
+from tests.experiments.made_up import bundle_of, cells_of, knowing
 from tests.marks import each_case
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -197,17 +197,6 @@ def test_given_parents_have_columns_of_their_own(tmp_path):
     assert column.badge == "smoke, given parents, digits for cifar10" and column.setting.measured == 3
     assert {column.badge for column in written.tables[1].columns} == {"smoke, digits for cifar10"}
     assert any("--columns 2-way --model" in command for command in written.tables[0].commands)
-
-
-def test_results_of_earlier_methods_are_marked():
-    cells = cells_of("fusion-set-size")
-    bundle = bundle_of(cells, lambda cell: {})
-    old = renamed(bundle, inputs={"method version": "0"})
-    written = report(old, ["fusion-set-size"], SMOKE)
-    assert written.outdated == len({cell.units[0].key() for cell in cells}) - 2  # parents have no method
-    lines = {line.row: line for column in written.columns for line in column.lines}
-    assert all(("earlier version" in line.note) != row.startswith("Parent") for row, line in lines.items())
-    assert f"- {written.outdated} results come from earlier versions" in markdown(written)
 
 
 def test_the_command_prints_writes_and_bundles(tmp_path, capsys, monkeypatch):

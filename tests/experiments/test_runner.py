@@ -16,7 +16,6 @@ from retrofit_core.experiments.results import all_results, path_of, read_result,
 from retrofit_core.experiments.runner import plan
 from retrofit_core.experiments.units import FineTuning, Fusion, Parent, ParentSource
 from retrofit_core.experiments.work import work
-from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import identities, worker
 from retrofit_core.system import files
@@ -110,17 +109,14 @@ def test_a_damaged_result_is_set_aside_and_measured_again(measured, root, damage
     assert all_numbers(root) == all_numbers(measured)
 
 
-@pytest.mark.parametrize("change", ["weights", "data", "version"])
+@pytest.mark.parametrize("change", ["weights", "data"])
 def test_what_went_in_changes_everything_that_starts_from_it(root, tmp_path, monkeypatch, change):
     expected = {unit.key() for unit in (*PARENTS, *UNITS)}
     if change == "weights":
         other_weights(SOURCE.files(root)[1])
         expected.remove(PARENTS[0].key())
-    elif change == "data":
-        monkeypatch.setattr(identities, "digest_of_data", lambda name, split: f"other {split}")
     else:
-        monkeypatch.setitem(METHODS, "KF-Linear", dataclasses.replace(METHODS["KF-Linear"], version=99))
-        expected = {unit.key() for unit in (fusion(), fusion(importance="conductance"), TUNING)}
+        monkeypatch.setattr(identities, "digest_of_data", lambda name, split: f"other {split}")
     afresh = tmp_path / "afresh" / "runs"
     shutil.copytree(root / TRAINING.folder, afresh / TRAINING.folder)
     with logged(root):
@@ -275,7 +271,7 @@ def test_a_parent_that_stands_beside_other_networks_is_trained_once(root, tmp_pa
 def test_a_result_says_what_it_is_of(measured):
     result = read_result(measured, fusion(importance="conductance").key())
     assert result.unit == json.loads(json.dumps(fusion(importance="conductance").to_json()))
-    assert set(result.inputs) == {"data train", "data test", "splits", "parent 0", "parent 1", "method version"}
+    assert set(result.inputs) == {"data train", "data test", "splits", "parent 0", "parent 1"}
     assert result.knows().shape == (100,)
     assert result.knows().mean() * 100 == pytest.approx(result.metrics["accuracy"])
     assert result.metrics["processor_seconds"] > 0

@@ -85,7 +85,7 @@ def _identities(entries: list[Entry]) -> Iterator[tuple[Entry, Any]]:
                 config = RunConfig.from_json(entry.config)
             except ValueError:
                 continue
-            yield entry, Identity(config, entry.inputs, entry.method_version)
+            yield entry, Identity(config, entry.inputs)
 
 
 def reader_of(path: Path) -> Entry | None:

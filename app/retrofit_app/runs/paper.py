@@ -208,8 +208,6 @@ def run_of(result: Any, entries: Sequence[Entry]) -> Entry | None:
     for entry in entries:
         if entry.state != "done" or entry.networks != parents:
             continue
-        if str(entry.method_version) != result.inputs.get("method version"):
-            continue
         if entry.inputs.get(entry.config.get("splits") or "") != result.inputs.get("splits"):
             continue
         changed = RunConfig.from_json(entry.config).changed()

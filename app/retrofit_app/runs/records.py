@@ -32,7 +32,6 @@ class Entry:
     """Its parents' TrainConfig as JSON, if the workbench or the command line trained them"""
     inputs: dict[str, str | None]
     """Digest of each file, see `runs.Identity`"""
-    method_version: int
     title: str = ""
     """What its user calls it, see `rename`"""
 
@@ -101,13 +100,13 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
         except FileNotFoundError:
             status = dict(NEW)
         metrics = _read(folder, "metrics.json") if status["state"] == "done" else {}
-        inputs, version = content["inputs"], content["method_version"]
+        inputs = content["inputs"]
         training = (
             content["training"] if "training" in content else _training(config, home(config, folder.parent, inputs))
         )
         called = folder / TITLE
         title = called.read_text("utf-8").strip()[:MOST_LETTERS] if called.exists() else ""
-        return Entry(folder, config, status, metrics, shipped, training, inputs, version, title)
+        return Entry(folder, config, status, metrics, shipped, training, inputs, title)
     except (OSError, UnicodeError, json.JSONDecodeError, LookupError, TypeError) as error:
         raise ValueError(
             f"run {folder.name} cannot be read and is left out ({type(error).__name__}: {error})."
