@@ -1,6 +1,5 @@
 """Shared parts of methods that align neurons and then average weights: options, plans, scores, averages, reports."""
 
-import copy
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,6 +30,7 @@ from ..networks.symmetry import (
     tensors,
 )
 from ..system.device import Stopwatch, in_units, of, on_device
+from ..system.duplicates import duplicate
 from ..system.monitor import Monitor
 from ..system.refusals import Refusal
 from ..system.settings import setting
@@ -262,7 +262,7 @@ def plan_alignment(task: Task, value: Averager) -> AlignmentPlan:
     target = {} if task.target is None else {"the target": task.target}
     networks = {**target, **dict(zip(parent_names(len(task.parents)), task.parents, strict=True))}
     check_same_code(list(networks.values()), task.inputs, list(networks))
-    fused = copy.deepcopy(task.target if task.target is not None else task.parents[0]).to(device)
+    fused = duplicate(task.target if task.target is not None else task.parents[0]).to(device)
     parents = [on_device(parent, device) for parent in task.parents]
     example = task.inputs[:2].to(device, task.dtype)
     monitor.check()

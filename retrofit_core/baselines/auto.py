@@ -1,6 +1,5 @@
 """Try several fusions and return the best of them and of the parents on held-out samples; ours, not the paper's."""
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Cost, Plan, Takes, Task, planned
 from ..networks.outputs import check_class_scores
 from ..networks.statedicts import tensors_in
+from ..system.duplicates import duplicate
 from ..system.labels import check_classes, class_labels
 from ..system.monitor import Cancelled, Event
 from ..system.refusals import Refusal
@@ -186,7 +186,7 @@ class Auto(Algorithm):
             best = max(fused, key=lambda title: fused[title])
             title = f"{best}, distilled"
             with _noting(left_out, title):
-                student = replace(results[best], model=copy.deepcopy(results[best].model))
+                student = replace(results[best], model=duplicate(results[best].model))
                 measured(title, plan.distilled.trained(student, rest))
         alone = worth(parents, len(truth))
         found = {f"parent {k}": right for k, right in enumerate(alone.tolist()) if _is_like_target(task, k)} | fused
@@ -205,7 +205,7 @@ class Auto(Algorithm):
             best_of_all = results[chosen]
             result = self.result(best_of_all.model, task, **facts)
             return replace(result, levels=best_of_all.levels, importance=best_of_all.importance)
-        parent = copy.deepcopy(task.parents[int(chosen.removeprefix("parent "))])
+        parent = duplicate(task.parents[int(chosen.removeprefix("parent "))])
         return self.result(parent.to(device).eval(), task, **facts)
 
 

@@ -1,6 +1,5 @@
 """Combine parents without alignment: weight averages (McMahan et al. 2017) and ensembles."""
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -19,6 +18,7 @@ from ..networks.norm_statistics import has_statistics, reset_statistics
 from ..networks.outputs import check_class_scores
 from ..networks.statedicts import tensors_in
 from ..system import device as devices
+from ..system.duplicates import duplicate
 from ..system.settings import setting
 from ..training.evaluation import ensemble
 
@@ -34,7 +34,7 @@ def average(models: Sequence[nn.Module], weights: Sequence[float] | None = None)
             not their mean), or invalid `weights`.
     """
     check_can_be_averaged(models)
-    fused = copy.deepcopy(models[0])
+    fused = duplicate(models[0])
     states = [tensors_in(model) for model in models]
     shares = _shares(weights, len(models))
     for name, value in tensors_in(fused).items():

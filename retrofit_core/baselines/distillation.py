@@ -3,7 +3,6 @@
 `Distillation` trains a student from other weights; `Distilled`, ours and not the paper's, goes on from a fused network.
 """
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +23,7 @@ from ..networks.levels.kinds import BatchNorm
 from ..networks.levels.partition import say_what_is_left
 from ..networks.outputs import check_class_scores
 from ..system.device import default_dtype, on_device
+from ..system.duplicates import duplicate
 from ..system.monitor import Monitor
 from ..system.refusals import Refusal
 from ..system.settings import COUNT, Range, setting
@@ -104,7 +104,7 @@ class Distillation(Descent, Algorithm):
         task = plan.task
         monitor, device = task.runtime.monitor, task.device
         model = task.target if task.target is not None else task.parents[0]
-        student = (fresh(model, task.seed) if self.start == "random" else copy.deepcopy(model)).to(device)
+        student = (fresh(model, task.seed) if self.start == "random" else duplicate(model)).to(device)
         inputs = task.inputs.to(device, next(student.parameters()).dtype)
         logits = logits_of(task.parents, inputs, device, monitor)  # (n, B, classes)
         goals = logits.mean(0) if self.loss == "mse" else (logits / self.temperature).softmax(2).mean(0)
@@ -154,7 +154,7 @@ def fresh(model: nn.Module, seed: int) -> nn.Module:
     if isinstance(spec, dict) and spec.get("architecture") in ARCHITECTURES:
         with default_dtype(torch.float32):  # others would be drawn in float64
             return build(spec, own).to(example.device, example.dtype)
-    renewed = copy.deepcopy(model)
+    renewed = duplicate(model)
     with torch.random.fork_rng():
         torch.manual_seed(own)
         renew(renewed)

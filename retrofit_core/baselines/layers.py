@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ..networks.copies import evaluating, tried
 from ..networks.levels import forms
-from ..networks.levels.kinds import CONVOLUTIONS, AffineLayer
+from ..networks.levels.kinds import CONVOLUTIONS, AffineLayer, is_plain
 from ..networks.levels.plain import linear_of
 from ..networks.levels.tracing import trace
 from ..networks.levels.weights import shared_weights
@@ -16,13 +16,13 @@ BATCH = 100
 
 
 def affine_layers(model: nn.Module) -> dict[str, AffineLayer]:
-    """Linear layers and ungrouped convolutions by name.
+    """Linear layers and ungrouped convolutions by name, without those whose class has a forward of its own.
 
     A module that multiplies by its weight (inputs, outputs), as GPT-2's Conv1D, is a linear layer with that memory.
     """
     layers: dict[str, AffineLayer] = {}
     for name, module in model.named_modules():
-        if isinstance(module, nn.Linear) or (isinstance(module, CONVOLUTIONS) and module.groups == 1):
+        if is_plain(module, nn.Linear) or (is_plain(module, CONVOLUTIONS) and module.groups == 1):
             layers[name] = module
         elif multiplies(module):
             weight, *bias = module.parameters()

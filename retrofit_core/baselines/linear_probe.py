@@ -1,6 +1,5 @@
 """Linear probing: parent 0's features, a new class head fitted to all parents' outputs (LP of Luenam et al.)."""
 
-import copy
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,8 +13,10 @@ from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
 from ..networks.copies import evaluating, fed, watching
 from ..networks.hooks import hooks_of, refuse_changing_hooks
 from ..networks.levels import rows
+from ..networks.levels.kinds import is_plain
 from ..networks.levels.weights import refuse_shared
 from ..networks.wrappers import class_name
+from ..system.duplicates import duplicate
 from ..system.monitor import Monitor
 from ..training.descent import Descent
 from .distillation import BATCH, fit_to_goals, logits_of
@@ -53,7 +54,7 @@ class LinearProbe(Descent, Algorithm):
         """Run the parents, then fit the head."""
         task = plan.task
         monitor, device = task.runtime.monitor, task.device
-        fused = copy.deepcopy(task.parents[0]).to(device).eval()
+        fused = duplicate(task.parents[0]).to(device).eval()
         inputs = task.inputs.to(device, task.dtype)
         name = head_of(fused, task.inputs[:2])
         head = fused.get_submodule(name)
@@ -76,7 +77,7 @@ def head_of(model: nn.Module, example: Tensor) -> str:
         ValueError: there is none.
     """
     layer_outputs: dict[str, Tensor] = {}
-    layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    layers = {name: module for name, module in model.named_modules() if is_plain(module, nn.Linear)}
     note = watching(layers, lambda name, _, output: layer_outputs.__setitem__(name, output.clone()))
     with torch.no_grad(), evaluating(model), note:
         outputs = model(fed(model, example))

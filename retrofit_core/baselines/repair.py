@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.copies import evaluating, watching
-from ..networks.levels.kinds import AFFINE, LAYERS
+from ..networks.levels.kinds import AFFINE, LAYERS, is_plain
 from ..networks.levels.weights import repeated
 from ..networks.norm_statistics import (
     BATCH,
@@ -32,10 +32,10 @@ Statistics = dict[str, tuple[Tensor, Tensor]]
 
 @torch.no_grad()
 def statistics(model: nn.Module, inputs: Tensor, *, monitor: Monitor | None = None) -> Statistics:
-    """Mean and deviation of the outputs of every affine layer, over all samples and positions."""
+    """Mean and deviation of the outputs of every plain affine layer, over all samples and positions."""
     sums: dict[str, list[Sums]] = {}
 
-    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, AFFINE)}
+    layers = {name: layer for name, layer in model.named_modules() if is_plain(layer, AFFINE)}
 
     def note(name: str, _: Tensor, output: Tensor) -> None:
         sums.setdefault(name, []).append(channel_sums([output], layers[name]))

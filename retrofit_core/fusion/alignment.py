@@ -4,7 +4,6 @@ Legend: parent k has n_k neurons in a group and the fused network d; T (n_k, d) 
 U (n_k, d) maps the parent's outgoing weights to fused neurons.
 """
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 
 from ..networks.symmetry import Group, mapped, tensors
 from ..system.device import on_device
+from ..system.duplicates import duplicate
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class Alignment:
         One-to-one maps keep its function. With uniform importance, the mean of all parents weighted by `shares` is the fused
         network before REPAIR, new BatchNorm statistics or a fit.
         """
-        network = copy.deepcopy(self.fused).eval()
+        network = duplicate(self.fused).eval()
         state = self.state(k)
         for name, tensor in tensors(network).items():
             tensor.copy_(state[name])

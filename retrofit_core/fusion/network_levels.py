@@ -1,6 +1,5 @@
 """Corresponding levels of parents and fused network: cut, aligned and checked."""
 
-import copy
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,6 +26,7 @@ from ..networks.levels.partition import say_what_is_left
 from ..networks.spaces import numbered, stream, with_spaces
 from ..networks.symmetry import tensors
 from ..system.device import on_device
+from ..system.duplicates import duplicate
 from ..system.refusals import Refusal
 from .grouping import Grouper, Grouping, SameIndex
 from .joint_spaces import Levels
@@ -56,7 +56,7 @@ def cut_into_levels(
         ValueError: levels do not correspond; the message names one and a solution.
     """
     example = inputs[:2].to(device)
-    model = copy.deepcopy(target if target is not None else models[0]).to(device)
+    model = duplicate(target if target is not None else models[0]).to(device)
     networks = {f"parent {index}": on_device(parent, device) for index, parent in enumerate(models)}
     networks["the target"] = model
     *parents, fused = _cut(networks, example, boundaries, leaves)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.classnames import check_same_classes, names_in
-from ..networks.copies import copies
+from ..networks.copies import copies, running_themselves
 from ..networks.outputs import as_classifier
 from ..networks.packing import Packing, TakingPacked, labels_apart, packed, packing_for, taking, taking_batches
 from ..networks.wrappers import class_name, refuse_archived, unwrapped, wrapper_of
@@ -155,7 +155,8 @@ class Task:
             networks[name] = unwrapped(model)
             refuse_archived(networks[name], name)
         check_same_classes({name: names_in(model) for name, model in networks.items() if name != "the base"})
-        networks |= copies({name: model for name, model in networks.items() if isinstance(model, nn.Module)})
+        originals = {name: model for name, model in networks.items() if isinstance(model, nn.Module)}
+        networks |= copies(originals)
         called = {
             name: model
             for name, model in networks.items()
@@ -173,9 +174,10 @@ class Task:
                 batches, labels = labels_apart(networks["parent 0"], batches)
             packing = packing_for(list(networks.values())[: len(parents)], batches)
             inputs = packed(batches, packing)
-            ready = {
-                name: as_classifier(taking(model, packing), inputs, logits, name) for name, model in called.items()
-            }
+            with running_themselves(originals):
+                ready = {
+                    name: as_classifier(taking(model, packing), inputs, logits, name) for name, model in called.items()
+                }
         importance = importance or Uniform()
         if packing is not None and packing.whole is not None:
             importance = importance.for_whole_numbers(packing.whole)

@@ -4,13 +4,13 @@ Averaged weights run in the first network's code. Equal tensors do not show that
 strides, attention heads and activation functions are no tensors.
 """
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..system.duplicates import duplicate
 from ..system.refusals import Refusal
 from .hooks import hook_names
 from .outputs import answers
@@ -76,7 +76,7 @@ def check_same_code(networks: Sequence[nn.Module], inputs: Tensor, names: Sequen
                     "samples, or remove the hooks."
                 )
         return
-    stand_in = copy.deepcopy(networks[0])
+    stand_in = duplicate(networks[0])
     for network, name in zip(networks[1:], names[1:], strict=True):
         state, written = tensors_in(network), tensors_in(stand_in)
         if {key: tensor.shape for key, tensor in state.items()} != {key: each.shape for key, each in written.items()}:

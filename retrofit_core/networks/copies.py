@@ -9,26 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
+from ..system.duplicates import duplicate
 from ..system.registry import first_line
 from .wrappers import class_name
 
 #: Attributes of every module, which hold its tensors, submodules and hooks.
 TABLES = frozenset(vars(nn.Module()))
-
-
-class _DetachingKept(TorchFunctionMode):
-    """Within it, a deep copy of a tensor with a graph has none; PyTorch refuses to copy it.
-
-    Networks keep such tensors: features of the last batch, and weights that a hook computes.
-    """
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is Tensor.__deepcopy__ and not args[0].is_leaf:
-            tensor, memo = args
-            memo[id(tensor)] = tensor.detach().clone()
-            return memo[id(tensor)]
-        return func(*args, **(kwargs or {}))
 
 
 def copies(networks: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
@@ -43,7 +31,7 @@ def copies(networks: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
     copied = {}
     for name, network in networks.items():
         try:
-            copied[name] = _copied(network, memo)
+            copied[name] = duplicate(network, memo)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # whatever an attribute's code raises
@@ -57,14 +45,43 @@ def copies(networks: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
     return copied
 
 
+class _Reading(TorchFunctionMode):
+    """Within it, operations that read one of the given tensors are noticed."""
+
+    def __init__(self, named: Mapping[int, str]) -> None:
+        super().__init__()
+        self.named, self.read = named, dict[str, None]()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        self.read |= {self.named[id(leaf)]: None for leaf in tree_leaves((args, kwargs)) if id(leaf) in self.named}
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def running_themselves(originals: Mapping[str, nn.Module]) -> Iterator[None]:
+    """Within it, copies run, which must not read the weights of the originals.
+
+    Raises:
+        ValueError: they do, so that a copy with other weights would compute the same.
+    """
+    weights = {
+        id(tensor): f"the weights of {name} ({class_name(network)}), here {path!r}"
+        for name, network in originals.items()
+        for path, tensor in (*network.named_parameters(), *network.named_buffers())
+    }
+    with _Reading(weights) as reading:
+        yield
+    if reading.read:
+        raise ValueError(
+            f"a copy reads {next(iter(reading.read))}: its code reaches the network itself in another way than by self, so a "
+            "network with other weights would compute the same. Write its forward as a method of its class, which uses self."
+        )
+
+
 def sharing_parameters(network: nn.Module) -> nn.Module:
     """A copy with the network's own parameters; buffers and other attributes are copies."""
-    return _copied(network, {id(parameter): parameter for parameter in network.parameters()})
-
-
-def _copied(network: nn.Module, memo: dict[int, Any]) -> nn.Module:
-    with torch.inference_mode(False), _DetachingKept():
-        return copy.deepcopy(network, memo)
+    return duplicate(network, {id(parameter): parameter for parameter in network.parameters()})
 
 
 def _culprit(network: nn.Module, error: Exception) -> tuple[str, str]:

@@ -1,12 +1,12 @@
 """Heads for different classes, joined: every network gets the outputs of all of them, so that class c is the same everywhere."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..system.duplicates import duplicate
 from .levels.kinds import CONVOLUTIONS
 from .levels.weights import refuse_shared
 from .wrappers import class_name
@@ -38,7 +38,7 @@ def joined_heads(
     union = list(dict.fromkeys(name for names in classes for name in names))
     joined = []
     for index, (network, names) in enumerate(zip(networks, classes, strict=True)):
-        wider = copy.deepcopy(network)
+        wider = duplicate(network)
         _widen(wider, _head(wider, len(names), head, f"network {index}"), [*names], union)
         _rename(wider, union)
         joined.append(wider)

@@ -14,7 +14,7 @@ from torch import Tensor, fx, nn
 from ..system import device as devices
 from ..system.monitor import Monitor
 from .copies import evaluating, fed, watching
-from .levels.kinds import BatchNorm, held
+from .levels.kinds import BatchNorm, held, is_plain
 from .levels.tracing import Interpreter, trace
 from .levels.weights import repeated
 
@@ -73,9 +73,11 @@ def reset_statistics(
     norms = {name: module for name, module in model.named_modules() if _has_statistics(module)}
     shared = repeated(norms.values())  # a shared scale and shift cannot compensate for different statistics
     norms = {name: n for name, n in norms.items() if n.affine and not {id(n.weight), id(n.bias)} & shared}
-    sums: dict[str, Sums] = {}
+    sums, read = dict[str, Sums](), dict[str, Tensor]()
 
     def add(name: str, x: Tensor, _: Tensor) -> None:
+        if name not in read and not is_plain(norms[name], BatchNorm):
+            read[name] = x[:2].clone()
         sums[name] = channel_sums([x], norms[name], sums.get(name))
 
     with evaluating(model), watching(norms, add):
@@ -83,8 +85,19 @@ def reset_statistics(
             (monitor or Monitor()).check()
             model(fed(model, x))
     for name, of_norm in sums.items():
-        set_anew(norms[name], of_norm)
+        norm, before = norms[name], tensors_of(norms[name])
+        expected = norm(read[name].clone()) if name in read else None
+        set_anew(norm, of_norm)
+        if expected is not None and not torch.allclose(norm(read[name]), expected, 1e-3, 1e-4):
+            for tensor, value in before:  # its class uses scale and shift in another way than BatchNorm
+                tensor.copy_(value)
+            dead.pop()
     return facts()
+
+
+def tensors_of(norm: nn.Module) -> list[tuple[Tensor, Tensor]]:
+    """The tensors of a module, each with a copy."""
+    return [(tensor, tensor.clone()) for tensor in (*norm.parameters(), *norm.buffers())]
 
 
 def has_statistics(model: nn.Module) -> bool:

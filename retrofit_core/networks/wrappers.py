@@ -8,6 +8,8 @@ from torch import fx, nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
+from ..system.duplicates import duplicate
+
 #: Wrappers that hold the network as `module`.
 PARALLEL = (DataParallel, DistributedDataParallel, AveragedModel)
 #: Attribute where torch.compile keeps the original.
@@ -60,7 +62,7 @@ class Wrapper(nn.Module):
         delattr(self.wrapped, name)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        memo[id(self)] = same = self.around(copy.deepcopy(self.wrapped, memo))
+        memo[id(self)] = same = self.around(duplicate(self.wrapped, memo))
         return same
 
     # Methods that a network's class may override.

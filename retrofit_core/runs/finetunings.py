@@ -5,7 +5,6 @@ metrics.json, written last, has its `evaluate` results on the test split. Contro
 files in controls/NAME.
 """
 
-import copy
 import json
 import shutil
 import time
@@ -24,6 +23,7 @@ from ..data import Images
 from ..networks.checkpoints import load_model
 from ..system import files
 from ..system.device import on_device
+from ..system.duplicates import duplicate
 from ..system.monitor import Event, Monitor
 from ..system.settings import AT_LEAST_ONE, SEED, Range, Value, setting
 from ..system.texts import option_words
@@ -123,7 +123,7 @@ class FinetunePlan:
         fused architecture with new weights."""
         if not self.config.controls:
             return {}
-        made = {"parent 0": copy.deepcopy(self.run.parents[0])}
+        made = {"parent 0": duplicate(self.run.parents[0])}
         with suppress(ValueError):  # different widths have no plain average
             made |= {"average": average(self.run.parents)} if len(self.run.parents) > 1 else {}
         return {**made, "scratch": fresh(self.run.fused, self.config.seed)}

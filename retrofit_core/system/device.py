@@ -1,6 +1,5 @@
 """All knowledge about devices: which one to use, the precision of sums, bytes -> rows per batch."""
 
-import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .duplicates import duplicate
 from .registry import first_line
 
 #: Bytes per chunk of unfolded rows: large enough for full-speed products, small enough for any machine.
@@ -65,7 +65,7 @@ def on_device(model: nn.Module, device: str | torch.device | None) -> nn.Module:
     """
     chosen = pick(device)
     lies_there = all(tensor.device == chosen for tensor in (*model.parameters(), *model.buffers()))
-    return model if lies_there else copy.deepcopy(model).to(chosen)
+    return model if lies_there else duplicate(model).to(chosen)
 
 
 def of(module: nn.Module) -> torch.device:

@@ -1,6 +1,5 @@
 """The gradient fit for any differentiable level (paper sec. 4.2.2 b and App. F.1)."""
 
-import copy
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ...networks.levels import Level, Tied, is_branched, rows
+from ...system.duplicates import duplicate
 from ...system.graphs import replayed
 from ...system.monitor import Monitor
 from ...system.settings import FRACTION, setting
@@ -26,7 +26,7 @@ from .base import Fit
 def perturb(module: nn.Module, amount: float, generator: torch.Generator) -> None:
     """Make weights (1 - amount) x old + amount x fresh ones, see `renew`."""
     seed = int(torch.randint(2**31, (1,), generator=generator))
-    fresh = copy.deepcopy(module)
+    fresh = duplicate(module)
     # torch initialisers use the global generator: seed a fork and leave the caller's alone
     with torch.random.fork_rng():
         torch.manual_seed(seed)

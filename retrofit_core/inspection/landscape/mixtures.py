@@ -1,6 +1,5 @@
 """Loss and accuracy of mixtures of networks at many points of weight space, with images decoded and normalised once."""
 
-import copy
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -14,6 +13,7 @@ from torch.nn.functional import cross_entropy, pad
 from ...networks.levels.kinds import BatchNorm
 from ...networks.norm_statistics import has_statistics
 from ...system import device as devices
+from ...system.duplicates import duplicate
 from ...system.monitor import Monitor
 from ..settings import Norms
 from .plane import flat, parameters, statistics, views
@@ -199,7 +199,7 @@ class SlicedMaxPool(nn.Module):
 
 def with_sliced_pools(model: nn.Module) -> nn.Module:
     """A copy of a network with max pools replaced where possible."""
-    twin = copy.deepcopy(model)
+    twin = duplicate(model)
     for name, module in list(twin.named_modules()):
         if type(module) is nn.MaxPool2d and name and _is_plain(module):
             parent, _, child = name.rpartition(".")

@@ -19,6 +19,7 @@ from .kinds import (
     held,
     is_entrywise,
     is_layer,
+    is_plain,
     is_sum,
     parameter_count,
     words,
@@ -30,8 +31,6 @@ from .weights import computed_weights
 
 #: Layers whose parameters and buffers hold one number per neuron.
 VECTORS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.PReLU, BatchNorm, InstanceNorm)
-#: A subclass with its own forward may not be affine in its weights.
-AFFINE_FORWARDS = tuple(kind.forward for kind in LAYERS)
 #: Layers with their neurons on axis 1, and on the last one.
 CHANNELS_FIRST = words("_ConvNd conv1d conv2d conv3d group_norm")
 CHANNELS_LAST = words("linear layer_norm rms_norm embedding MultiheadAttention")
@@ -227,7 +226,7 @@ def _why_not_affine(owners: list[fx.Node], summed: list[fx.Node]) -> str:
                 return f"the rows of its Embedding {node.target!r} are shortened as it runs (max_norm)"
         if not isinstance(target, LAYERS):
             return f"its parameters belong to a {type(target).__name__}, not to a Linear or a convolution"
-        if type(target).forward not in AFFINE_FORWARDS:
+        if not is_plain(target, LAYERS):
             return f"its {type(target).__name__} has a forward of its own, which may use the weights otherwise"
         for tensor, (by, _) in computed_weights(target).items():
             return f"the {tensor} of {node.target!r} is computed from other tensors ({by})"

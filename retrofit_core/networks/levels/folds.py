@@ -16,7 +16,18 @@ from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
 from .cuts import reordered_axes
-from .kinds import AFFINE, CONVOLUTIONS, TRANSPARENT, TRANSPOSED, AffineLayer, BatchNorm, does, held, operation
+from .kinds import (
+    AFFINE,
+    CONVOLUTIONS,
+    TRANSPARENT,
+    TRANSPOSED,
+    AffineLayer,
+    BatchNorm,
+    does,
+    held,
+    is_plain,
+    operation,
+)
 from .plain import erase_unused, holding, linear_of, open_attention
 from .tracing import Trace, record_values
 from .weights import computed_weights
@@ -192,7 +203,7 @@ def _norm_behind(trace: Trace, node: fx.Node, free: Free) -> Found:
         and norm.running_mean is not None
         and norm.running_var is not None
         and isinstance(before, fx.Node)
-        and isinstance(affine, AFFINE)
+        and is_plain(affine, AFFINE)
         and len(before.users) == 1
         and norm.num_features == len(affine.weight)
         and not (isinstance(affine, nn.Linear) and len(before.meta["value"]) != 2)
@@ -364,7 +375,7 @@ def _parameter(node: fx.Node) -> fx.Node | None:
 def _layer(node: fx.Node) -> tuple[fx.Node, int] | None:
     """The affine layer whose output a node is, possibly with reordered axes, and its neuron axis there."""
     turns = []
-    while not isinstance(held(node), AFFINE):
+    while not is_plain(held(node), AFFINE):
         axes = reordered_axes(node)
         if len(node.users) != 1 or not (axes or does(node, TRANSPARENT)):
             return None

@@ -16,6 +16,17 @@ InstanceNorm = nn.modules.instancenorm._InstanceNorm
 LAYERS = (*AFFINE, nn.Embedding)
 
 
+def is_plain(module: nn.Module, kinds: type | tuple[Any, ...]) -> bool:
+    """Whether a module is one of these kinds of torch's layers and computes what that layer does: a subclass, or a layer whose
+    forward was replaced, may use its weights otherwise."""
+    if not isinstance(module, kinds) or "forward" in vars(module):
+        return False
+    original = next(cls for cls in type(module).__mro__ if cls.__module__.startswith("torch."))
+    return all(
+        getattr(type(module), name, None) is getattr(original, name, None) for name in ("forward", "_conv_forward")
+    )
+
+
 @cache
 def plain(name: str) -> str:
     """A name without case and underscores: `nn.LeakyReLU` and `F.leaky_relu` are one operation."""

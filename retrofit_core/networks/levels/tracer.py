@@ -318,8 +318,9 @@ class Tracer(fx.Tracer):
         concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
     ) -> tuple[Any, list[Any]]:
         """The inputs, see `inputs_of`."""
-        names = inputs_of(self.root)
-        return root_fn, [self.root, *(self.create_proxy("placeholder", name, (), {}) for name in names)]
+        inputs = [self.create_proxy("placeholder", name, (), {}) for name in inputs_of(self.root)]
+        own = vars(self.root).get("forward")  # replaced on the network itself
+        return (root_fn, [self.root, *inputs]) if own is None else (own, inputs)
 
     def create_node(
         self,
@@ -438,8 +439,9 @@ class Tracer(fx.Tracer):
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Whether to trace a module as a whole."""
-        return module_qualified_name in self.leaves or not (
-            isinstance(m, TRANSFORMERS) or not super().is_leaf_module(m, module_qualified_name)
+        followed = isinstance(m, TRANSFORMERS) or "forward" in vars(m)
+        return module_qualified_name in self.leaves or (
+            not followed and super().is_leaf_module(m, module_qualified_name)
         )
 
 

@@ -1,11 +1,12 @@
 """Groups of neurons and the tensor entries that belong to them, as data; permuted, or mapped onto those of another network."""
 
-import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+from ...system.duplicates import duplicate
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ def reordered(model: nn.Module, groups: Sequence[Group], orders: Mapping[str, Te
         own = moved[name].clone() if moved[name].data_ptr() == tensor.data_ptr() else moved[name]
         is_parameter = isinstance(tensor, nn.Parameter)
         copies[id(tensor)] = nn.Parameter(own, tensor.requires_grad) if is_parameter else own
-    return copy.deepcopy(model, dict(copies))  # each tensor is copied once, in its new order
+    return duplicate(model, dict(copies))  # each tensor is copied once, in its new order
 
 
 def reordered_tensors(

@@ -1,0 +1,181 @@
+"""Networks whose code is not plain: replaced forwards, and subclasses of torch's layers that use their weights otherwise."""
+
+import copy
+import functools
+import types
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from retrofit_core.methods import METHODS
+from retrofit_core.networks.norm_statistics import reset_statistics
+from tests.networks import labels, normal
+
+X, Y = normal(60, 6).float(), labels(60, 3)
+
+
+def network(seed):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+
+
+def twice(old, x):
+    return old(x) * 2
+
+
+class Calling:
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, x):
+        return self.function(x) * 2
+
+
+def closure(net):
+    old = net.forward
+    net.forward = lambda x: old(x) * 2
+
+
+def nested(net):
+    closure(net)
+    closure(net)
+
+
+def default(net):
+    net.forward = lambda x, old=net.forward: old(x) * 2
+
+
+def method(net):
+    old = net.forward
+    net.forward = types.MethodType(lambda self, x: old(x) * 2, net)
+
+
+def in_list(net):
+    olds = [net.forward]
+    net.forward = lambda x: olds[0](x) * 2
+
+
+def called_object(net):
+    old = net.forward
+    net.forward = Calling(lambda x: old(x))
+
+
+def kept_lambda(net):
+    net.first = lambda x: F.linear(x, net[0].weight, net[0].bias)
+    net.forward = lambda x: net[4](net[3](net[2](net[1](net.first(x)))))
+
+
+def partial(net):
+    net.forward = functools.partial(twice, net.forward)
+
+
+def inner(net):
+    closure(net[2])
+
+
+PATCHES = (closure, nested, default, method, in_list, called_object, kept_lambda, partial, inner)
+
+
+def as_class(patch):
+    """The same function as a network's own code: nothing is replaced."""
+    factor = {nested: 4, kept_lambda: 1}.get(patch, 2)
+
+    class Net(nn.Sequential):
+        def forward(self, x):
+            if patch is inner:
+                return self[4](self[3](self[2](self[1](self[0](x))) * factor))
+            return super().forward(x) * factor
+
+    return Net
+
+
+@pytest.mark.parametrize("patch", PATCHES)
+def test_a_replaced_forward_runs_the_weights_of_the_copy(patch):
+    """As if the same code were the class's own; the parents get no gradients."""
+    patched, plain = [network(1), network(2)], [as_class(patch)(*network(seed)) for seed in (1, 2)]
+    for net in patched:
+        patch(net)
+    for name, options in {"Average": {}, "KF-Linear": {}, "KD": {"epochs": 2}}.items():
+        fused, expected = (METHODS[name](nets, (X, Y), **options).model for nets in (patched, plain))
+        with torch.no_grad():
+            torch.testing.assert_close(fused(X), expected(X))
+    assert all(parameter.grad is None for net in patched for parameter in net.parameters())
+
+
+@pytest.mark.parametrize("name", ["Average", "KF-Gradient", "Ensemble"])
+def test_code_that_reaches_the_network_itself_is_refused(name):
+    kept, nets = {}, [network(1), network(2)]
+    for k, net in enumerate(nets):
+        kept[k] = Calling(net.forward)
+        kept[k].__class__.__deepcopy__ = lambda self, memo: self  # a registry that no copy follows
+        net.forward = lambda x, k=k: kept[k](x)
+    try:
+        with pytest.raises(ValueError, match="'0.weight'.*as a method of its class"):
+            METHODS[name](nets, (X, Y))
+    finally:
+        del Calling.__deepcopy__
+
+
+class Standardised(nn.Conv2d):
+    def forward(self, x):
+        weight = (self.weight - self.weight.mean((1, 2, 3), keepdim=True)) / self.weight.std((1, 2, 3), keepdim=True)
+        return F.conv2d(x, weight, self.bias)
+
+
+class Padded(nn.Conv2d):
+    def _conv_forward(self, input, weight, bias):
+        return super()._conv_forward(F.pad(input, (1, 1, 1, 1)), weight * 2, bias)
+
+
+class LowRank(nn.Linear):
+    def __init__(self, inputs, outputs):
+        super().__init__(inputs, outputs)
+        self.down, self.up = (nn.Parameter(torch.randn(*shape) / 2) for shape in ((2, inputs), (outputs, 2)))
+
+    def forward(self, input):
+        return super().forward(input) + input @ self.down.T @ self.up.T
+
+
+def convolutional(layer):
+    pooled = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(5, 3)
+    return nn.Sequential(layer(2, 5, 3), nn.ReLU(), layer(5, 5, 3), nn.ReLU(), *pooled), (2, 7, 7)
+
+
+OWN_LAYERS = {
+    "weight standardised": lambda: convolutional(Standardised),
+    "padded": lambda: convolutional(Padded),
+    "low rank": lambda: (
+        nn.Sequential(LowRank(6, 8), nn.ReLU(), LowRank(8, 8), nn.ReLU(), nn.Linear(8, 3)),
+        (6,),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OWN_LAYERS)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("PLeaS", {}), ("PLeaS", {"repair": True}), ("RegMean", {}), ("ZipIt", {"repair": True})],
+)
+def test_a_layer_with_a_forward_of_its_own_is_no_plain_layer(kind, name, options):
+    """Two equal networks fuse to themselves."""
+    torch.manual_seed(0)
+    net, shape = OWN_LAYERS[kind]()
+    x = normal(120, *shape).float()
+    fused = METHODS[name]([net.eval(), copy.deepcopy(net)], x, **options).model
+    with torch.no_grad():
+        torch.testing.assert_close(fused(x), net(x), rtol=1e-3, atol=1e-4)
+
+
+def test_a_batchnorm_that_scales_otherwise_keeps_its_function():
+    class OnePlus(nn.BatchNorm1d):
+        def forward(self, input):
+            return F.batch_norm(input, self.running_mean, self.running_var, 1 + self.weight, self.bias, eps=self.eps)
+
+    torch.manual_seed(0)
+    net, x = nn.Sequential(nn.Linear(6, 8), OnePlus(8), nn.ReLU(), nn.Linear(8, 3)).eval(), X * 3
+    same = copy.deepcopy(net)
+    reset_statistics(same, x, keep_function=True)
+    with torch.no_grad():
+        torch.testing.assert_close(same(x), net(x))
