@@ -12,6 +12,7 @@ from retrofit_core import METHODS, compare
 from retrofit_core.data import load
 from retrofit_core.training.evaluation import evaluate
 from tests.marks import each_case
+from tests.networks import labels, mlp, normal
 
 
 class Pair(nn.Module):
@@ -198,3 +199,20 @@ def test_refusals_come_before_any_work(models, data, changes, message):
     given = {"test": load("digits", "test"), "methods": "average", "logits": 0, **changes}
     with pytest.raises(ValueError, match=message):
         compare(models, data, **given)
+
+
+def test_data_that_can_be_read_once_are_read_once():
+    """Generators of batches for the fusion, the test and the scores; every method gets the same samples."""
+    parents, x, y = [mlp((6, 8, 4), seed=k).float() for k in range(2)], normal(40, 6).float(), labels(40, 4)
+
+    def batches():
+        return ((x[start : start + 16], y[start : start + 16]) for start in range(0, 40, 16))
+
+    methods = "average,kf-linear,ensemble"
+    expected = compare(parents, (x, y), (x, y), methods, importance="conductance", importance_data=[(x, y)] * 2)
+    given = (batches() for _ in range(2))
+    board = compare(parents, batches(), batches(), methods, importance="conductance", importance_data=given)
+    assert [row["accuracy"] for row in board.rows] == [row["accuracy"] for row in expected.rows]
+    assert not board.reasons
+    scores = {"importance": "conductance", "importance_data": (batches() for _ in range(2))}
+    assert METHODS["KF-Linear"](parents, x, **scores).model is not None

@@ -327,7 +327,7 @@ CONDUCTANCE = {"importance": "conductance", "importance_data": "fusion"}
             {"importance": "conductance", "importance_data": [({"input_ids": IDS}, Y)] * 2},
             r"these inputs are input_ids \(6 int64\); the fusion data are input_ids \(6 int64\), attention_mask",
         ),
-        (Numbers, (IDS[:, 0], normal(80), Y), {}, "3 tensors, the first with one number for each sample.* Name the inputs"),
+        (Numbers, (IDS[:, 0], normal(80), Y), {}, r"3 tensors. A pair is \(inputs, targets\)"),
         (Pixels, [normal(8, 2, 6, 6), normal(8, 6, 6)], {}, r"of different shapes, 2x6x6, 6x6; .* a tuple, \(inputs, labels\)"),
         (Two, normal(80, 14), {}, "Two takes 2 inputs; levels need exactly one"),
     ],

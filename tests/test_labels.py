@@ -97,41 +97,38 @@ CALLS = {
 }
 
 
-@pytest.mark.slow
 @each_case("call", CALLS)
 @each_case("form", FORMS)
-def test_other_forms_of_labels_are_no_second_input(form, call):
+def test_targets_of_any_form_never_reach_the_network(form, call):
+    """A pair is (inputs, targets), also where the forward has a second argument; who needs classes refuses other targets."""
     labels, message = FORMS[form]
-    parents = [mlp((6, 8, 4), seed=k).float() for k in range(2)]
-    with pytest.raises(ValueError, match=f"parent 0 .* runs without the last tensor of the data: .*{message}"):
-        METHODS["KF-Linear"].plan(parents, CALLS[call](ROWS, labels), device="cpu")
-    with pytest.raises(ValueError, match=f"If the last of them should be labels: .*{message}"):
-        compare(parents, ROWS, CALLS[call](ROWS, labels), methods="average")
-    pairs = [CALLS[call](ROWS, labels)] * 2
-    with pytest.raises(ValueError, match=f"If the last of them should be labels: .*{message}"):
-        METHODS["KF-Linear"].plan(parents, ROWS, importance="conductance", importance_data=pairs, device="cpu")
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_other_forms_in_a_dict_are_refused_where_labels_are_needed(form):
-    labels, message = FORMS[form]
-    parents, data = [Doubling(), Doubling()], {"x": ROWS, "labels": labels}
-    METHODS["KF-Linear"].plan(parents, data, device="cpu")
-    with pytest.raises(ValueError, match=f"a greedy soup: .*{message}"):
-        METHODS["Greedy-Soup"].plan(parents, data, device="cpu")
+    parents, data = [Doubling(), Doubling()], CALLS[call](ROWS, labels)
+    assert torch.equal(METHODS["KF-Linear"].plan(parents, data, device="cpu").task.inputs, ROWS)
     with pytest.raises(ValueError, match=f"importance 'conductance': .*{message}"):
         METHODS["KF-Linear"].plan(parents, data, importance="conductance", importance_data="fusion", device="cpu")
     with pytest.raises(ValueError, match=f"the test data: .*{message}"):
-        compare(parents, {"x": ROWS}, data, methods="average")
+        compare(parents, ROWS, data, methods="average")
 
 
-def test_what_looks_like_labels_and_may_be_an_input_is_asked_about():
-    parents = [Doubling(), Doubling()]
-    for labels in (CLASSES[:, None], one_hot(CLASSES, 4)):
-        with pytest.raises(ValueError, match="runs without the last tensor .* Where it is an input, name it"):
-            METHODS["KF-Linear"].plan(parents, (ROWS, labels), device="cpu")
-        METHODS["KF-Linear"].plan(parents, {"x": ROWS, "scale": labels}, device="cpu")
-    METHODS["KF-Linear"].plan(parents, (ROWS, ROWS), device="cpu")  # no labels
+def test_several_inputs_are_a_tuple_of_their_own_or_a_dict():
+    scale = ROWS[:, :2]
+    nested, flat = ((ROWS, scale), CLASSES), (ROWS, scale, CLASSES)
+    for data in (nested, [nested], ((ROWS, scale), CLASSES.tolist()), {"x": ROWS, "scale": scale, "labels": CLASSES}):
+        inputs, labels = as_inputs(data)
+        assert all(map(torch.equal, inputs.values() if isinstance(inputs, dict) else inputs, (ROWS, scale)))
+        assert torch.equal(labels, CLASSES)
+    assert len(as_inputs(((ROWS, scale), None))[0]) == 2
+    for data in (flat, [flat], TensorDataset(*flat)):
+        with pytest.raises(
+            ValueError, match=r"3 tensors. A pair is \(inputs, targets\); several inputs are a tuple of"
+        ):
+            as_inputs(data)
+
+
+def test_a_list_of_samples_with_their_labels_is_a_data_set():
+    for labels in (CLASSES, CLASSES.tolist(), CLASSES.numpy()):
+        inputs, found = as_inputs(list(zip(ROWS, labels, strict=True)))
+        assert torch.equal(inputs, ROWS) and torch.equal(found, CLASSES)
 
 
 @each_case(

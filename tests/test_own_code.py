@@ -118,6 +118,33 @@ def test_code_that_reaches_the_network_itself_is_refused(name):
         del Calling.__deepcopy__
 
 
+class Returning(nn.Module):
+    """Returns its logits in one of several ways."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.up, self.head = kind, nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        y = self.head(self.up(x).relu())
+        kinds = {"dict": {"logits": y}, "one key": {"out": y}, "tuple": (y, x.mean()), "one": (y,)}
+        return kinds.get(self.kind) or types.SimpleNamespace(logits=y, hidden=x)
+
+
+@pytest.mark.parametrize("kind", ["dict", "one key", "tuple", "one", "object"])
+@pytest.mark.parametrize("name", ["KF-Linear", "Average", "ZipIt", "KD", "Auto"])
+def test_the_result_is_of_the_parents_own_class_and_returns_what_they_return(kind, name):
+    parents = []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        parents.append(Returning(kind).eval())
+    options = {"logits": 0} if kind == "tuple" else {}
+    result = METHODS[name](parents, (X, Y), **options, **({"epochs": 1} if name == "KD" else {}))
+    assert type(result.model) is Returning and type(result.model(X)) is type(parents[0](X))
+    assert result.config["logits"] == {"one key": "out", "tuple": 0, "one": 0}.get(kind, "logits")
+    Returning(kind).load_state_dict(result.model.state_dict())
+
+
 class Standardised(nn.Conv2d):
     def forward(self, x):
         weight = (self.weight - self.weight.mean((1, 2, 3), keepdim=True)) / self.weight.std((1, 2, 3), keepdim=True)

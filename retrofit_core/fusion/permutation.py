@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from ..networks.packing import taking_batches
+from ..networks.packing import as_given
 from ..networks.symmetry import shuffled
 from ..system import device as devices
 from .task import Task
@@ -27,4 +27,4 @@ def permuted(network: nn.Module, data: object, seed: int = 0, *, logits: str | i
     with devices.exact(), torch.inference_mode(False):
         example = task.inputs[:2].to(devices.of(parent), task.dtype)
         copied = shuffled(parent, example, torch.Generator().manual_seed(seed))
-    return copied if task.packing is None else taking_batches(copied, task.packing)
+    return as_given(copied, task.packing)

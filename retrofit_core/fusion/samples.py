@@ -1,7 +1,6 @@
 """Convert fusion data and the parents' data to tensors."""
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from itertools import takewhile
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from numbers import Number
 from typing import Any, TypeGuard
 
@@ -21,11 +20,11 @@ LABELS = ("labels", "label")
 def as_inputs(data: object, samples: int | None = None) -> tuple[Inputs, Tensor | None]:
     """Convert fusion data to (inputs, labels or None).
 
-    `data` is a tensor, (inputs, labels), a dict, a DataLoader, a Dataset or a list of batches. NumPy arrays may replace
-    tensors, and lists labels. Inputs are a tensor, a dict of tensors (keyword arguments of the network's forward) or a tuple of
-    tensors (its positional arguments). Labels are the entry `labels` of a dict that comes without separate ones, or the first
-    1-dimensional tensor in (first, second, ..., labels) and batches of this form. The results have no graph, and can be part
-    of one: gradients never reach the user's tensors.
+    `data` is a tensor, (inputs, targets), a dict, a DataLoader, a Dataset or a list of batches or samples. NumPy arrays may
+    replace tensors, and lists targets. A pair is always (inputs, targets), and targets never reach a network. Inputs are a
+    tensor, a dict of tensors (keyword arguments of the network's forward) or a tuple of tensors (its positional arguments), as
+    in ((first, second), targets). Targets are also the entry `labels` of a dict that comes without separate ones. The results
+    have no graph, and can be part of one: gradients never reach the user's tensors.
 
     Args:
         samples: maximum number of samples; no further batches are read.
@@ -33,6 +32,8 @@ def as_inputs(data: object, samples: int | None = None) -> tuple[Inputs, Tensor 
         ValueError: data are empty or of another form.
     """
     data = _with_labels(_of_arrays(data))
+    if isinstance(data, list) and data and _is_sample(data[0]):
+        data = DataLoader(data, batch_size=256)  # type: ignore[arg-type]
     if isinstance(data, (Tensor, Mapping)) or _is_pair(data) or (isinstance(data, tuple) and _are_tensors(data)):
         inputs, labels = _split(data)
     elif isinstance(data, (DataLoader, Dataset, Iterable)) and not isinstance(data, (str, bytes, np.ndarray)):
@@ -110,8 +111,6 @@ def _with_labels(data: object) -> Any:
     ):
         return data
     leaf = data[-1]
-    if leaf is None and len(data) == 2:
-        return data[0]
     while isinstance(leaf, (tuple, list, range, np.ndarray)) and len(leaf):
         leaf = leaf[0]
     plain = isinstance(leaf, (Number, str, np.generic)) or (isinstance(leaf, Tensor) and leaf.ndim == 0)
@@ -135,10 +134,26 @@ def _labels(labels: object) -> Tensor:
 
 
 def _is_pair(data: object) -> bool:
-    """Whether data are (inputs, labels), not two batches."""
-    if not (isinstance(data, (tuple, list)) and len(data) == 2 and isinstance(data[1], Tensor) and data[1].ndim <= 1):
+    """Whether data are (inputs, targets), not two batches; a list of two tensors is one if the second has one number a sample."""
+    if not (isinstance(data, (tuple, list)) and len(data) == 2):
         return False
-    return isinstance(data[0], (Tensor, Mapping)) or _are_tensors(data[0])
+    is_labels = data[1] is None or (isinstance(data[1], Tensor) and (isinstance(data, tuple) or data[1].ndim <= 1))
+    return is_labels and (isinstance(data[0], (Tensor, Mapping)) or _are_tensors(data[0]))
+
+
+def _is_sample(entry: object) -> bool:
+    """Whether an entry of a list is one sample with its label, as a Dataset gives it, not a batch."""
+    if not (isinstance(entry, (tuple, list)) and len(entry) == 2):
+        return False
+    label = entry[1]
+    return isinstance(label, (Number, np.generic)) or (isinstance(label, Tensor) and label.ndim == 0)
+
+
+def read_once(data: Any) -> Any:
+    """Data that can be read again: what can be read only once, such as a generator, is read into a list."""
+    if isinstance(data, Iterator):
+        data = list(data)
+    return type(data)(map(read_once, data)) if type(data) in (list, tuple) else data
 
 
 def _are_tensors(value: object) -> TypeGuard[Sequence[Tensor]]:
@@ -153,15 +168,13 @@ def _split(batch: object) -> tuple[Inputs, Tensor | None]:
     """
     batch = _of_arrays(batch)
     inputs, *rest = batch if isinstance(batch, (tuple, list)) and len(batch) else (batch,)
-    if isinstance(inputs, Tensor):
-        several = list(takewhile(lambda entry: isinstance(entry, Tensor) and entry.ndim > 1, rest))
-        inputs, rest = (inputs, *several) if several else inputs, rest[len(several) :]
-        if isinstance(inputs, Tensor) and inputs.ndim == 1 and len(rest) > 1:
-            raise ValueError(
-                f"the fusion data are {1 + len(rest)} tensors, the first with one number for each sample, so it is not known "
-                "which of the others are labels. Name the inputs: pass ({name of forward's argument: tensor, ...}, labels)."
-            )
-    labels = _labels(rest[0]) if rest else None
+    if len(rest) > 1:
+        raise ValueError(
+            f"the fusion data are {1 + len(rest)} tensors. A pair is (inputs, targets); several inputs are a tuple of their own, "
+            "((first, second), targets), or a dict with the names of forward's arguments, and without targets ((first, second), "
+            "None)."
+        )
+    labels = _labels(rest[0]) if rest and rest[0] is not None else None
     if isinstance(inputs, Mapping):
         named = dict(inputs)
         columns = [named.pop(name) for name in LABELS if name in named]

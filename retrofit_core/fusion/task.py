@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from ..networks.classnames import check_same_classes, names_in
 from ..networks.copies import copies, running_themselves
-from ..networks.outputs import as_classifier
-from ..networks.packing import Packing, TakingPacked, labels_apart, packed, packing_for, taking, taking_batches
+from ..networks.outputs import GivingLogits, as_classifier
+from ..networks.packing import Packing, TakingPacked, added, as_given, packed, packing_for, taking
 from ..networks.wrappers import class_name, refuse_archived, unwrapped, wrapper_of
 from ..system import device as devices
 from ..system.labels import as_shares
@@ -170,13 +170,12 @@ class Task:
             inputs, labels, packing, ready = torch.empty(0), None, None, called
         else:
             batches, labels = as_inputs(data, samples)
-            if labels is None:
-                batches, labels = labels_apart(networks["parent 0"], batches)
             packing = packing_for(list(networks.values())[: len(parents)], batches)
             inputs = packed(batches, packing)
             with running_themselves(originals):
                 ready = {
-                    name: as_classifier(taking(model, packing), inputs, logits, name) for name, model in called.items()
+                    name: added(as_classifier(taking(model, packing), inputs, logits, name), model)
+                    for name, model in called.items()
                 }
         importance = importance or Uniform()
         if packing is not None and packing.whole is not None:
@@ -338,7 +337,7 @@ def planned(algorithm: Algorithm, task: Task) -> Any:
 
 
 def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
-    """Plan and run. The result lies where parent 0 lies.
+    """Plan and run. The result is of parent 0's own class (or the target's) and lies where parent 0 lies.
 
     Raises:
         ValueError: from `plan`, before any work.
@@ -348,5 +347,6 @@ def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
         plan = planned(algorithm, task)
         begun = clocks()
         result = algorithm.run(plan).on(devices.of(task.parents[0]))
-    result = replace(result, **since(begun))
-    return result if task.packing is None else replace(result, model=taking_batches(result.model, task.packing))
+    chosen = wrapper_of(task.parents[0], GivingLogits)
+    config = result.config | ({} if chosen is None else {"logits": chosen.which})
+    return replace(result, model=as_given(result.model, task.packing), config=config, **since(begun))

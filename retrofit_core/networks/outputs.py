@@ -86,7 +86,7 @@ def does_not_run(network: str, inputs: Tensor, error: Exception) -> ValueError:
     """The refusal of a network that does not run on samples."""
     return ValueError(
         f"{network} does not run on an input of shape {tuple(inputs.shape)}: {first_line(error)}. Pass data of the shape that "
-        "it was trained on."
+        "it was trained on; several inputs are a dict, or ((first, second), targets)."
     )
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..system.labels import why_no_labels
 from ..system.registry import first_line
 from .copies import fed, tried
 from .wrappers import Wrapper, class_name, wrapper_of
@@ -61,7 +60,7 @@ class Packing:
         if names != self.names or tuple(tuple(tensor.shape[1:]) for tensor in tensors) != self.shapes:
             raise ValueError(
                 f"these inputs are {said(inputs)}; the fusion data are {_listed(self.names, self.shapes, self.dtypes)}. "
-                f"Pass the same tensors everywhere.{_or_labels(inputs)}"
+                "Pass the same tensors everywhere."
             )
         for tensor in tensors:
             _check_whole(tensor)
@@ -127,67 +126,28 @@ def packing_for(models: Sequence[nn.Module], inputs: Inputs) -> Packing | None:
     """How to pack these inputs for these networks; None for one floating-point tensor, or if a network already unpacks.
 
     Raises:
-        ValueError: a network's forward does not take these tensors, or labels of a wrong form look like an input.
+        ValueError: a network's forward does not take these tensors.
     """
     packing = packing_of(inputs)
     if packing is None or any(wrapper_of(model, TakingPacked) for model in models):
         return None
     for index, model in enumerate(models):
         error = _tried(model, inputs)
-        failed = isinstance(error, Exception)
-        _refuse_labels(model, inputs, f"parent {index}", taken=not failed)
-        if failed and isinstance(inputs, Tensor):  # unnormalised pixels: refused later as such
+        if not isinstance(error, Exception):
+            continue
+        if isinstance(inputs, Tensor):  # unnormalised pixels: refused later as such
             return None
-        if failed:
-            raise ValueError(
-                f"parent {index} ({class_name(model)}) does not run on the tensors of the data, {said(inputs)}: "
-                f"{first_line(error)}. Name them as its forward does, and leave out what it does not take."
-            ) from error
+        raise ValueError(
+            f"parent {index} ({class_name(model)}) does not run on the tensors of the data, {said(inputs)}: "
+            f"{first_line(error)}. Name them as its forward does, and leave out what it does not take."
+        ) from error
     return packing
-
-
-def labels_apart(model: nn.Module, inputs: Inputs) -> tuple[Inputs, Tensor | None]:
-    """Inputs, and the labels of each token or pixel that come last, as in (images, masks): the network runs without them alone,
-    and gives several rows for a sample. None if all are inputs."""
-    if not isinstance(inputs, tuple) or len(inputs) < 2 or not isinstance(_tried(model, inputs), Exception):
-        return inputs, None
-    *others, last = inputs
-    without = others[0] if len(others) == 1 else tuple(others)
-    output = _tried(model, without)
-    values = (
-        output.values() if isinstance(output, Mapping) else output if isinstance(output, (tuple, list)) else [output]
-    )
-    rows = any(isinstance(value, Tensor) and value.ndim > 2 for value in values)
-    return (without, last) if rows else (inputs, None)
 
 
 def _tried(model: nn.Module, inputs: Inputs) -> Any:
     """What a network returns for the first of these samples, or the exception that it raises."""
     packing, one = packing_of(inputs), each_of(inputs, lambda tensor: tensor[:1])
     return tried(taking(model, packing), fed(model, packed(one, packing)))
-
-
-def _refuse_labels(model: nn.Module, inputs: Inputs, network: str, *, taken: bool) -> None:
-    """Refuse a last tensor that is not an input but labels, in another form than one integer per sample.
-
-    Args:
-        taken: whether the network runs on all tensors; if so, only tensors that look like labels, (n, 1) or one-hot, are
-            refused.
-    Raises:
-        ValueError: says what to pass.
-    """
-    if not isinstance(inputs, tuple) or len(inputs) < 2:
-        return
-    *others, last = inputs
-    why = why_no_labels(last)
-    if (
-        why is None
-        or (taken and "Pass" not in why)
-        or isinstance(_tried(model, others[0] if len(others) == 1 else tuple(others)), Exception)
-    ):
-        return
-    also = " Where it is an input, name it: pass a dict with the names of forward's arguments." if taken else ""
-    raise ValueError(f"{network} ({class_name(model)}) runs without the last tensor of the data: {why}{also}")
 
 
 def packed(inputs: Inputs, packing: Packing | None) -> Tensor:
@@ -200,15 +160,7 @@ def packed(inputs: Inputs, packing: Packing | None) -> Tensor:
         return packing.pack(inputs)
     if isinstance(inputs, Tensor):
         return inputs
-    raise ValueError(
-        f"these inputs are {said(inputs)}; the fusion data are one tensor. Pass the same everywhere.{_or_labels(inputs)}"
-    )
-
-
-def _or_labels(inputs: Inputs) -> str:
-    """A hint in case the last tensor was meant as labels."""
-    why = why_no_labels(inputs[-1]) if isinstance(inputs, tuple) and len(inputs) > 1 else None
-    return f" If the last of them should be labels: {why}" if why else ""
+    raise ValueError(f"these inputs are {said(inputs)}; the fusion data are one tensor. Pass the same everywhere.")
 
 
 def each_of(inputs: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:
@@ -248,12 +200,23 @@ def taking(model: nn.Module, packing: Packing | None) -> nn.Module:
     return model if packing is None or wrapper_of(model, TakingPacked) else TakingPacked(model, packing)
 
 
-def taking_batches(model: nn.Module, packing: Packing | None) -> nn.Module:
-    """The network of a result as users call it: with its own forward, or one that packs (ensembles)."""
-    if packing is None:
-        return model
-    taking_packed = wrapper_of(model, TakingPacked)
-    return Packed(model, packing) if taking_packed is None else taking_packed.wrapped
+def added(wrapped: nn.Module, network: nn.Module) -> nn.Module:
+    """A wrapped network, whose wrappers around `network` are noted as ours, see `as_given`."""
+    inside = wrapped
+    while inside is not network and isinstance(inside, Wrapper):
+        vars(inside)["is_added"] = True
+        inside = inside.wrapped
+    return wrapped
+
+
+def as_given(model: nn.Module, packing: Packing | None) -> nn.Module:
+    """The network of a result as users gave the parents, without the wrappers that a task added; an ensemble, which has no
+    parent's class, takes what they take."""
+    if packing is not None and not isinstance(model, Wrapper):
+        return Packed(model, packing)
+    while vars(model).get("is_added"):
+        model = vars(model)["wrapped"]
+    return model
 
 
 class Packed(nn.Module):

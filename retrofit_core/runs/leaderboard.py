@@ -19,18 +19,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
 
 from ..data import Images
 from ..fusion.eligibility import check_models, output_shape
 from ..fusion.importance import IMPORTANCE
 from ..fusion.results import FusionResult
-from ..fusion.samples import as_inputs
+from ..fusion.samples import as_inputs, read_once
 from ..methods import METHODS, Method
 from ..networks.copies import copies, evaluating
 from ..networks.norm_statistics import has_statistics
 from ..networks.outputs import as_classifier, check_class_scores
-from ..networks.packing import Packing, labels_apart, packed, packing_for, taking
+from ..networks.packing import Packing, packed, packing_for, taking
 from ..networks.wrappers import unwrapped
 from ..system import device as devices
 from ..system.device import on_device
@@ -167,8 +166,8 @@ def compare(
     Args:
         models: the parents; not modified.
         data: fusion data: a tensor (B, ...), (inputs, labels), a DataLoader or a Dataset, normalised as in training.
-        test: test data: Images, or anything with labels that may be `data`; for a metric, also (inputs, labels) with labels of
-            any shape, such as (n, tokens) or (n, height, width), or batches of such pairs.
+        test: test data: Images, or anything with labels that may be `data`; for a metric, labels may have any shape, such as
+            (n, tokens) or (n, height, width).
         methods: "all", or names, each with options after plus signs ("zipit+repair=true"); or name -> function
             (models, data) that returns a network or a FusionResult; it gets the seed if it has an argument `seed`.
         importance: names of scores, for the methods that use them.
@@ -193,9 +192,8 @@ def compare(
     monitor = monitor or Monitor()
     check_models(models)
     models = list(copies({f"parent {index}": unwrapped(model) for index, model in enumerate(models)}).values())
+    data, test, importance_data = map(read_once, (data, test, importance_data))
     batches, labels = as_inputs(data)
-    if labels is None:
-        batches, labels = labels_apart(models[0], batches)
     packing = packing_for(models, batches)
     example = packed(batches, packing)
     parents = [
@@ -209,8 +207,8 @@ def compare(
     if len(titles) != len(parents):
         raise ValueError(f"{len(titles)} names for {len(parents)} networks: give one for each, or none.")
     own = isinstance(methods, Mapping)  # functions get data in the form that was given
-    given = (models, data) if own and packing is not None else (parents, data)
-    if not own and packing is not None:
+    given = (models if packing is not None else parents, data)
+    if not own:  # the same samples for all, also those of a loader that shuffles
         given = parents, example if labels is None else (example, labels)
 
     def fused(name: str, run: Run) -> Made:
@@ -464,7 +462,7 @@ class Measure:
             self.example = test.normalise(test.pixels([0] if rows is None else rows[:1]))
             self._outputs: Callable[[nn.Module], Tensor] = lambda model: scores(model, test, rows=rows, monitor=monitor)
         else:
-            inputs, labels = as_inputs(test) if metric is None else _with_labels(test)
+            inputs, labels = as_inputs(test)
             samples = packed(inputs, packing)
             if labels is None:
                 raise ValueError("the test data have no labels, by which networks are measured. Pass (inputs, labels).")
@@ -551,18 +549,6 @@ def ranked(
         row["difference"], row["interval"] = gap(known, answers[measured_rows[0]["name"]])
         row["knows"] = as_bits(known[0]) if not by_metric and len(known) == 1 else None
     return measured_rows + [row for row in table if row["reason"] is not None]
-
-
-def _with_labels(test: Any) -> tuple[Any, Tensor | None]:
-    """(inputs, labels) with labels of any shape; those of batches are joined."""
-    if isinstance(test, tuple) and len(test) == 2:
-        return as_inputs(test[0])[0], torch.as_tensor(test[1])
-    if isinstance(test, (Tensor, Mapping)) or not isinstance(test, (Iterable, Dataset)):
-        return as_inputs(test)
-    pairs = list(DataLoader(test, BATCH) if isinstance(test, Dataset) else test)
-    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
-        return as_inputs(pairs)
-    return as_inputs([pair[0] for pair in pairs])[0], torch.cat([torch.as_tensor(pair[1]) for pair in pairs])
 
 
 def _resampled(metric: Metric, outputs: Tensor, labels: Tensor, monitor: Monitor) -> Iterator[float]:

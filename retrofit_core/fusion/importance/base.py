@@ -13,6 +13,7 @@ from ...networks.outputs import check_class_scores
 from ...system.labels import as_labels
 from ...system.monitor import Monitor
 from ...system.settings import Value, setting
+from ..samples import read_once
 
 #: Added to every score, so that classes which a parent never saw keep a tiny weight (docs/method.md).
 EPSILON = 1e-8
@@ -113,6 +114,10 @@ class Importance(Value):
     normalise_scores: bool = setting(
         True, "normalise the scores of each level and parent to sum to 1", title="Scores sum to one"
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "data", read_once(self.data))
 
     def on(self, data: object) -> Self:
         """The same score on these data.

@@ -80,7 +80,8 @@ def analyse(
         raise ValueError("an analysis needs the levels of an HF or KF method; this result has none.")
     retrofit = retrofit_of(config)
     plain = Runtime(device=runtime.device, memory=runtime.memory)
-    task = Task.of(models, data, target=result.model, class_shares=_shares(config), runtime=plain)
+    logits = config.get("logits")
+    task = Task.of(models, data, logits=logits, target=result.model, class_shares=_shares(config), runtime=plain)
     if retrofit.centre:  # as in the fusion
         retrofit, task = replace(retrofit, centre=False), recentred(task, config["mean_logits"])
     plan = retrofit.plan(task)
