@@ -1,4 +1,4 @@
-"""Stored work: kinds, locations, states, workers, and the trash. No torch, so that lists load quickly.
+"""Stored work: kinds, locations, states, workers. No torch, so that lists load quickly.
 
 A piece of work is a folder. Its writer holds the lock, records progress, and stops if a file `cancel` appears. A runs folder
 contains:
@@ -36,7 +36,7 @@ STATES = ("created", "running", "done", "failed", "cancelled")
 ACTIVE = ("created", "running")
 #: The status of a run before its worker has written one.
 NEW = {"state": "created"}
-SETTINGS, STATUS, TRASH = "settings.json", "status.json", ".deleted"
+SETTINGS, STATUS = "settings.json", "status.json"
 #: If this file exists, the process working in the folder stops after its current step.
 CANCEL = "cancel"
 #: Written by the process that starts a worker: {"pid", "birth", "started", "work"}; during the start, of the starter:
@@ -314,50 +314,26 @@ def alone(runs: Path) -> Iterator[None]:
         ) from error
 
 
-# --- the trash ------------------------------------------------------------------------------------
+# --- deleting -------------------------------------------------------------------------------------
 
 
-def delete(work: Work, runs: Path, *, with_others: bool = False) -> None:
-    """Move a piece of work to the trash next to it, after emptying the trash.
+def delete(work: Work, runs: Path) -> None:
+    """Delete a piece of work for good. It leaves the list before its files go, so that none is seen in part.
 
     Args:
         runs: the runs folder, which is locked meanwhile.
-        with_others: add to the trash without emptying it.
     Raises:
         ValueError: it no longer exists, a process is working on it or in it, or the runs folder is read-only.
     """
-    folder, trash = work.folder, work.folder.parent / TRASH
+    folder, leaving = work.folder, work.folder.parent / ".deleted"
     with alone(runs):
         if not folder.exists():
             raise ValueError(f"{work.words} no longer exists.")
         if is_going(folder) or any(worker_lives(note.parent) for note in folder.glob(f"*/*/{WORKER}")):
             raise ValueError(f"{work.words} is still running. Cancel it first.")
-        if not with_others:
-            shutil.rmtree(trash, ignore_errors=True)
-        trash.mkdir(exist_ok=True)
-        folder.rename(trash / work.name)
-
-
-def restore(work: Work, runs: Path) -> None:
-    """Restore deleted work.
-
-    Raises:
-        ValueError: it is not in the trash, has been started again, or the runs folder is read-only.
-    """
-    deleted = work.folder.parent / TRASH / work.name
-    with alone(runs):
-        if work.folder.exists():
-            raise ValueError(f"{work.words} has been started again.")
-        if not deleted.exists():
-            raise ValueError(f"{work.words} is no longer kept.")
-        deleted.rename(work.folder)
-
-
-def deleted(folder: Path) -> list[str]:
-    """Names of recently deleted work in a folder that can be restored."""
-    return sorted(
-        path.name for path in folder.glob(f"{TRASH}/*") if path.is_dir() and not (folder / path.name).exists()
-    )
+        leaving.mkdir(exist_ok=True)
+        folder.rename(leaving / work.name)
+        shutil.rmtree(leaving, ignore_errors=True)
 
 
 # --- work on finished runs ------------------------------------------------------------------------

@@ -166,13 +166,10 @@ def test_a_killed_worker_is_reported_and_its_run_can_be_deleted_and_brought_back
     settled(page)
     page.goto(f"{page.base}/?view=runs&run={run}&ticks={run}")
     settled(page)
-    page.locator(".st-key-delete").get_by_role("button").click()
-    page.get_by_text(f"Run {run} was deleted").wait_for()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Delete this run for good").click()
+    page.get_by_text("1 ticked").wait_for(state="detached")
     assert not (served_runs / run).exists()
-    page.get_by_role("button", name="Undo").click()
-    page.get_by_text(f"Run {run} was deleted").wait_for(state="detached")
-    page.goto(f"{page.base}/?run={run}")
-    page.get_by_text("The worker was killed").wait_for()
 
 
 def test_tables_and_the_bar_of_the_form_are_whole_and_a_wide_table_on_a_phone_says_that_it_goes_on(open_page):

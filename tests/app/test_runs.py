@@ -156,19 +156,16 @@ def test_a_worker_that_does_not_stop_is_ended_with_all_that_it_started(runs_fold
     assert "did not stop on its own, so it was ended. No level" in runs.failure(entry)
 
 
-def test_what_went_on_since_the_page_was_drawn_is_not_deleted_or_written_over(runs_folder, config, sleeper):
+def test_what_went_on_since_the_page_was_drawn_is_not_deleted(runs_folder, config, sleeper):
     create(runs_folder / config.key(), config, runs.BUNDLED)
     write_status(runs_folder / config.key(), state="cancelled")
     runs.delete(runs_folder / config.key())
     folder = runs.start(config)
-    with pytest.raises(ValueError, match="has been started again"):
-        runs.restore(folder)
     with pytest.raises(ValueError, match="is still running. Cancel it first"):
         runs.delete(folder)
     ended(worker_of(folder)["pid"])
     runs.delete(folder)
-    runs.restore(folder)
-    assert runs.read_entry(folder).state == "interrupted"
+    assert not folder.exists() and not list(runs_folder.glob(".deleted"))
     with pytest.raises(ValueError, match="no longer exists"):
         runs.delete(runs_folder / "gone")
 

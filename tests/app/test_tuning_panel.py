@@ -228,13 +228,11 @@ def test_how_an_unfinished_one_ended_is_said_and_it_can_go_on(record, sleeper, s
     assert not page.exception and followups.works_of(runs.read_entry(record), FINETUNING)[0].going
 
 
-def test_a_deleted_one_comes_back_with_undo(record):
+def test_one_can_be_deleted(record):
     folder = placed(record)
     page = page_at(run="mine", tuned=folder.name)
     page.button(key="fine-tuning-delete").click().run()
     assert clean(page) and not folder.exists() and "tuned" not in page.query_params
-    page.button(key="fine-tuning-undo").click().run()
-    assert clean(page) and folder.exists() and "97.5" in words(page)
 
 
 def test_a_damaged_one_is_named_in_its_place(record):

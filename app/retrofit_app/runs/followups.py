@@ -53,27 +53,10 @@ def is_shipped(work: Work, entry: Entry) -> bool:
 
 
 def delete(work: Work, entry: Entry) -> None:
-    """Move work to the trash, see `store.delete`; shipped work raises a ValueError, too."""
+    """Delete work, see `store.delete`; shipped work raises a ValueError, too."""
     if is_shipped(work, entry):
         raise ValueError(f"{work.words} came with the workbench and stays.")
     store.delete(work, _within(entry))
-
-
-def deleted(entry: Entry, kind: Kind) -> Work | None:
-    """A run's most recently deleted work of a kind; None if nothing can be restored."""
-    folder = work_at(entry, kind, "any").folder.parent
-    works = [Work(kind, folder / name) for name in store.deleted(folder)]
-    if entry.shipped:  # the folder holds work on all shipped runs
-        of = store.content_of(entry.folder)
-        works = [
-            work for work in works if store.read_json(folder / store.TRASH / work.name / store.SETTINGS).get("of") == of
-        ]
-    return works[0] if works else None
-
-
-def restore(work: Work, entry: Entry) -> None:
-    """Restore deleted work, see `store.restore`."""
-    store.restore(work, _within(entry))
 
 
 def controls(tuning: Work) -> dict[str, Work]:

@@ -260,19 +260,8 @@ def kept(entries: Sequence[Entry]) -> list[KeptBoard]:
 
 
 def delete(board: KeptBoard) -> None:
-    """Move a leaderboard or sweep to the trash, without its runs; see `store.delete`."""
+    """Delete a leaderboard or sweep, without its runs; see `store.delete`."""
     store.delete(Work(board.kind, board.folder), runs_folder())
-
-
-def deleted() -> list[Path]:
-    """The folders of the leaderboards and sweeps that can be restored."""
-    folders = [runs_folder() / name for name in BOARDS]
-    return [folder / name for folder in folders for name in store.deleted(folder)]
-
-
-def restore(folder: Path) -> None:
-    """Restore one from the trash, see `store.restore`."""
-    store.restore(Work(BOARDS[folder.parent.name], folder), runs_folder())
 
 
 def step(run: BoardRun) -> str:

@@ -1,11 +1,10 @@
-"""Start runs and their analyses, delete runs, and restore those deleted last."""
+"""Start runs and their analyses, and delete runs."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 from retrofit_core.runs import store, worker
-from retrofit_core.runs.store import ANALYSIS, COMPARISON, FUSION, SWEEP, TRASH, Work
+from retrofit_core.runs.store import ANALYSIS, FUSION, Work
 
 from . import times
 from .listing import entries, same_work
@@ -141,19 +140,6 @@ def _check_files(config: dict[str, Any], base: Path) -> None:
             )
 
 
-def delete(folder: Path, with_others: bool = False) -> None:
-    """Move a run to the trash, see `store.delete`; this also removes an earlier deleted leaderboard for good."""
-    store.delete(Work(FUSION, folder), folder.parent, with_others=with_others)
-    if not with_others:
-        for kind in (COMPARISON, SWEEP):
-            shutil.rmtree(folder.parent / kind.folder / TRASH, ignore_errors=True)
-
-
-def deleted() -> list[str]:
-    """Names of the last deleted runs, see `store.deleted`."""
-    return store.deleted(runs_folder())
-
-
-def restore(folder: Path) -> None:
-    """Restore a run from the trash, see `store.restore`."""
-    store.restore(Work(FUSION, folder), folder.parent)
+def delete(folder: Path) -> None:
+    """Delete a run, see `store.delete`."""
+    store.delete(Work(FUSION, folder), folder.parent)

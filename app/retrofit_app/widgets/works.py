@@ -1,5 +1,5 @@
-"""Kept work on finished runs, fine-tunings and landscapes: choose the shown piece, say why it stopped, start it, delete it and
-undo that. Work in progress looks the same everywhere."""
+"""Kept work on finished runs, fine-tunings and landscapes: choose the shown piece, say why it stopped, start it, delete it.
+Work in progress looks the same everywhere."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -223,36 +223,18 @@ def growing(key: str, picture: Picture, heading: str, caption: bool = True) -> N
 # --- deleting -------------------------------------------------------------------------------------
 
 
+def confirmed(key: str, what: str, act: Callable[..., object], *args: Any) -> None:
+    """Draw a button that asks before it deletes."""
+    with st.popover("Delete", icon=":material/delete:", key=f"{key}-asked"):
+        st.button(f"Delete {what} for good", key=key, type="primary", on_click=act, args=args)
+
+
 def delete(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work]) -> None:
-    """Draw a button that moves work to the trash, which holds what was deleted last; none for shipped work."""
-    if not followups.is_shipped(work, entry):
-        st.button(
-            "Delete",
-            key=f"{shelf.what}-delete",
-            icon=":material/delete:",
-            on_click=_delete,
-            args=(shelf, entry, work, every),
-            help=f"Deletes this {shelf.what}. You can undo it until you delete another one.",
-        )
-
-
-def undo(shelf: Shelf, entry: runs.Entry) -> None:
-    """Say why deleting or restoring failed, and offer to restore this run's deleted work."""
+    """Draw the button that deletes work; none for shipped work. Says why the last attempt failed."""
     if problem := st.session_state.pop(f"{shelf.what}-problem", None):
         st.error(escaped(problem))
-    deleted = followups.deleted(entry, shelf.kind)
-    if deleted is None:
-        return
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"A {escaped(shelf.what)} was deleted.", width="content")
-        st.button(
-            "Undo",
-            key=f"{shelf.what}-undo",
-            icon=":material/undo:",
-            on_click=_restore,
-            args=(shelf, entry, deleted),
-            help="Brings it back as it was.",
-        )
+    if not followups.is_shipped(work, entry):
+        confirmed(f"{shelf.what}-delete", f"this {shelf.what}", _delete, shelf, entry, work, every)
 
 
 def _delete(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work]) -> None:
@@ -263,10 +245,3 @@ def _delete(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work]) 
         return
     # The address then names none and shows the first: if that is the deleted one, the next.
     shelf.scope.change(**shelf.key_of(every[0].name))
-
-
-def _restore(shelf: Shelf, entry: runs.Entry, work: Work) -> None:
-    try:
-        followups.restore(work, entry)
-    except ValueError as error:
-        st.session_state[f"{shelf.what}-problem"] = f"Not restored: {error}"

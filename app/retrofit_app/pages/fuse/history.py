@@ -13,12 +13,13 @@ from retrofit_app.figures import escaped, listing
 from retrofit_app.runs import leaderboards, methods
 from retrofit_app.runs.leaderboards import KeptBoard
 from retrofit_app.shell import navigation, picker
+from retrofit_app.widgets import works
 from retrofit_core.runs.store import SWEEP
 
-from . import starting, trash
+from . import starting
 from .views import MOST_TICKS, VIEW, Listing
 
-TABLE, OPEN, MADE = "runs-table", "runs-open", "runs-made"  # keys
+TABLE, OPEN, MADE, PROBLEMS = "runs-table", "runs-open", "runs-made", "runs-problems"  # keys
 ROW, HEAD, MOST_HIGH = 35, 38, 500  # px of the table
 STATES = {"created": "at work", "running": "at work", "done": "finished"}
 INDENT = "\N{EN SPACE}"
@@ -39,7 +40,8 @@ def history() -> None:
     A leaderboard's runs are one row, which opens to list them below.
     """
     st.title("Your runs", anchor=False)
-    trash.undo()
+    for problem in st.session_state.pop(PROBLEMS, None) or []:
+        st.error(escaped(problem))
     every, chosen = picker.choice().entries, VIEW.read(Listing)
     if all(entry.shipped for entry in every):
         st.caption(
@@ -232,14 +234,8 @@ def actions(ticks: list[Row]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="runs-actions"):
         st.markdown(f"**{len(ticks)} ticked**", width="content")
         if deletable:
-            st.button(
-                "Delete",
-                key="delete",
-                icon=":material/delete:",
-                on_click=_delete,
-                args=(deletable, names),
-                help="You can undo it until you delete again. Shipped runs stay.",
-            )
+            count = sum(len(row.runs) if isinstance(row, KeptBoard) else 1 for row in deletable)
+            works.confirmed("delete", "this run" if count == 1 else f"these {count} runs", _delete, deletable, names)
         if len(ticks) == 1 and isinstance(only := ticks[0], runs.Entry) and not only.shipped:
             st.text_input(
                 "Title",
@@ -293,7 +289,22 @@ def _rename(entry: runs.Entry) -> None:
         st.toast(f"Not changed: {escaped(error)}", icon=":material/info:")
 
 
-def _delete(rows: list[Row], ticks: list[str]) -> None:
-    gone = trash.delete(rows)
-    if gone:
-        VIEW.change(ticks=tuple(name for name in ticks if name not in gone))
+def _delete(rows: Sequence[Row], ticks: list[str]) -> None:
+    """Delete runs, and leaderboards with theirs; some may have been started since the page was drawn."""
+    gone, problems = set[str](), list[str]()
+    for row in rows:
+        board = isinstance(row, KeptBoard)
+        try:
+            if board and row.going:
+                raise ValueError(f"{row.words} is still running. Cancel it first.")
+            for entry in row.runs if board else [row]:
+                runs.delete(entry.folder)
+                gone.add(entry.name)
+                picker.leave_run(entry.name)
+            if board:
+                leaderboards.delete(row)
+                gone.add(row.name)
+        except ValueError as error:
+            problems.append(f"Not deleted: {error}")
+    st.session_state[PROBLEMS] = problems
+    VIEW.change(ticks=tuple(name for name in ticks if name not in gone))

@@ -28,7 +28,6 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
     """Draw the fused network's fine-tunings; nothing for methods that keep all networks."""
     if methods.keeps_parents(entry):
         return
-    works.undo(TUNINGS, entry)
     every, chosen = TUNINGS.of(entry), tuning_form.chosen(entry)
     if tile_of(chosen) != st.session_state.get(TILE):
         st.rerun()  # the tile above shows another fine-tuning

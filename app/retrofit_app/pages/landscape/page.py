@@ -34,7 +34,6 @@ def page() -> None:
 @guarded
 def body(entry: runs.Entry, palette: Palette) -> None:
     """Draw all but the sidebar: another line or scale reruns only this."""
-    works.undo(LANDSCAPES, entry)
     every, likes = LANDSCAPES.of(entry), readings.comparable(entry)
     look = parameters.drawing(LANDSCAPES.named(entry, every), list(likes))
     chosen = LANDSCAPES.chosen(entry, every, look.map)
