@@ -13,7 +13,6 @@ from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, read_tensors, save_model
 from retrofit_core.runs import RunConfig, execute
 from retrofit_core.runs.finetunings import (
-    CONTROLS,
     CURVE,
     METRICS,
     TUNED,
@@ -23,7 +22,7 @@ from retrofit_core.runs.finetunings import (
     read_run_to_tune,
     read_tuned,
 )
-from retrofit_core.runs.store import FINETUNING, Work, notes_of, read_json
+from retrofit_core.runs.store import notes_of
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training.evaluation import ensemble, evaluate
 
@@ -114,34 +113,6 @@ def test_what_was_stopped_goes_on_to_the_same_network(record, done, tmp_path):
     assert curve(tmp_path / "part")["history"] == curve(done)["history"]
 
 
-def test_controls_get_the_same_training_and_change_nothing_of_the_fused_network(record, done, tmp_path):
-    compared, events = dataclasses.replace(SHORT, controls=True), []
-    assert compared.key(record) == SHORT.key(record)
-    work = Work(FINETUNING, shutil.copytree(done, tmp_path / "done"))
-    assert SHORT.is_done(work) and not compared.is_done(work)
-    before = (work.folder / TUNED).read_bytes()
-    monitor = Monitor(events.append, lambda: sum(event["kind"] == "epoch" for event in events) == 1)
-    with pytest.raises(Cancelled):
-        finetune_run(planned(record, compared), work.folder, device="cpu", resume=True, monitor=monitor)
-    finetune_run(planned(record, compared), work.folder, device="cpu", resume=True)
-    assert compared.is_done(work) and SHORT.is_done(work) and (work.folder / TUNED).read_bytes() == before
-    plan, test = planned(record, compared), load("digits", "test")
-    controls = plan.controls()
-    assert list(controls) == ["parent 0", "average", "scratch"]
-    for name, start in controls.items():
-        folder = work.folder / CONTROLS / name
-        assert read_json(folder / METRICS) == evaluate(load_model(folder / TUNED)[0], test)
-        assert curve(folder)["networks"] == {name: evaluate(start, plan.images, rows=plan.held_out)}
-        assert len(curve(folder)["history"]) == 1 + SHORT.epochs
-        assert curve(folder)["history"][0]["accuracy"] == curve(folder)["networks"][name]["accuracy"]
-    steps = [
-        event["index"] / event["total"]
-        for event in events
-        if event["kind"] == "step" and event["name"] == "fine-tuning"
-    ]
-    assert steps == sorted(steps) and steps[0] > 0.25  # the fused network was done
-
-
 # --- the command ----------------------------------------------------------------------------------
 
 
@@ -165,7 +136,6 @@ def test_the_command_keeps_it_where_the_workbench_looks_for_it(record, monkeypat
         (["--record", "run", "--out", "tuned.safetensors"], "the fine-tuning is saved in a folder"),
         (["--record", "nothing"], "nothing is not the record of a finished run"),
         (["--record", "run", "--epochs", "3", "--learning-rate", "-1"], "learning_rate is -1.0"),
-        (["a.safetensors", "--out", "b.safetensors", "--controls"], "name a finished run with --record"),
     ],
 )
 def test_what_cannot_be_is_refused_before_any_work(record, words, message, monkeypatch, capsys):

@@ -77,11 +77,6 @@ class FinetuneRequest(Json, Logits, Overwrite, Resume):
         "Checkpoint to write (.safetensors). With --record, a folder, by default where the workbench looks for it "
         "and shows the curve as it grows (RECORD/finetunings/KEY). To stop the work, create a file `cancel` there.",
     )
-    controls: bool = setting(
-        False,
-        "With --record: also train network A, the plain average (if there is one) and a new network in the same way, for "
-        "comparison.",
-    )
 
 
 @command("finetune", *options_of(TrainConfig, *LOOP), *options_of(RunConfig, *READING))
@@ -98,8 +93,6 @@ def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
     elif asked.model is None or asked.out is None:
         raise ValueError("name a checkpoint and --out FILE.safetensors, or a finished run with --record FOLDER.")
     else:
-        if asked.controls:
-            raise ValueError("--controls need a run's parents: name a finished run with --record FOLDER.")
         check_output(asked.out, None)
         _check_replaced(asked, asked.out, [asked.model, *read_by(context.params)])
         check_checkpoints([asked.model])
@@ -108,7 +101,7 @@ def finetune_command(context: typer.Context, asked: FinetuneRequest) -> None:
 
     training = value_of(context, TrainConfig, arch=TrainConfig.arch)
     # Before any file is read.
-    others = {"augment": training.augment, "seed": training.seed, "controls": asked.controls}
+    others = {"augment": training.augment, "seed": training.seed}
     config = FinetuneConfig(**chosen(training), **others)
     reading = config_of(context, models=(), augment=RunConfig.augment)  # the flag: of the training
     if asked.record is not None:
@@ -165,14 +158,11 @@ def _finetune_record(asked: FinetuneRequest, record: Path, config: "FinetuneConf
     from ..networks.checkpoints import load_model
     from ..runs import read_run
     from ..runs.finetunings import (
-        CONTROLS,
-        METRICS,
         TUNED,
         finetune_run,
         plan_finetuning,
         read_run_to_tune,
     )
-    from ..runs.store import read_json
     from ..training.files import AGAIN
 
     folder = asked.out or record / config.kind.folder / config.key(record)
@@ -191,8 +181,6 @@ def _finetune_record(asked: FinetuneRequest, record: Path, config: "FinetuneConf
     best = load_model(folder / TUNED)[1]["best_epoch"]
     before = read_run(record).metrics.get("networks", {}).get("fused")
     networks = {name: facts for name, facts in (("before", before), ("after", after)) if facts}
-    for control in sorted(folder.glob(f"{CONTROLS}/*/{METRICS}")):
-        networks[f"{control.parent.name}, fine-tuned"] = read_json(control)
     return f"the fused network of {record.name}", folder / TUNED, networks, best
 
 

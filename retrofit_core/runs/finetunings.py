@@ -1,12 +1,10 @@
 """Fine-tunings of finished runs: settings, plan and execution.
 
 Each fine-tuning has its own folder (`store.FollowUp`): curve.json grows with every epoch, tuned.safetensors is the network, and
-metrics.json, written last, has its `evaluate` results on the test split. Controls, which get the same training, have the same
-files in controls/NAME.
+metrics.json, written last, has its `evaluate` results on the test split.
 """
 
 import json
-import shutil
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,13 +15,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ..baselines import average
-from ..baselines.distillation import fresh
 from ..data import Images
 from ..networks.checkpoints import load_model
 from ..system import files
 from ..system.device import on_device
-from ..system.duplicates import duplicate
 from ..system.monitor import Event, Monitor
 from ..system.settings import AT_LEAST_ONE, SEED, Range, Value, setting
 from ..system.texts import option_words
@@ -35,7 +30,7 @@ from .execute import test_images
 from .finished import Finished, read_finished
 from .store import FINETUNING, FollowUp, Kind, read_json
 
-CURVE, TUNED, METRICS, CONTROLS = FINETUNING.growing, "tuned.safetensors", FINETUNING.last, "controls"
+CURVE, TUNED, METRICS = FINETUNING.growing, "tuned.safetensors", FINETUNING.last
 RECIPE = RECIPES["finetune"]
 
 
@@ -52,7 +47,6 @@ class FinetuneConfig(Value, FollowUp):
     """Settings that repeat a fine-tuning of a run's fused network with the paper's schedule."""
 
     kind: ClassVar[Kind] = FINETUNING
-    beside: ClassVar[tuple[str, ...]] = ("controls",)
 
     epochs: int = setting(
         RECIPE["epochs"],
@@ -70,14 +64,6 @@ class FinetuneConfig(Value, FollowUp):
         check=_wrong_augmentation,
     )
     seed: int = setting(0, "determines the held-out images, the order of images and their augmentation", SEED)
-    controls: bool = setting(
-        False,
-        "also train network A, the plain average (if there is one) and a new network in the same way, for comparison",
-    )
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON types; without controls, as in earlier versions."""
-        return {name: value for name, value in super().to_json().items() if name not in self.beside or value}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "FinetuneConfig":
@@ -118,16 +104,6 @@ class FinetunePlan:
         draw = torch.Generator().manual_seed(self.config.seed)
         return held_out_of(self.images.labels, self.settings["holdout"], draw).nonzero().flatten()
 
-    def controls(self) -> dict[str, nn.Module]:
-        """Networks that get the same training as the fused one: "parent 0", "average" if the parents have one, and "scratch", the
-        fused architecture with new weights."""
-        if not self.config.controls:
-            return {}
-        made = {"parent 0": duplicate(self.run.parents[0])}
-        with suppress(ValueError):  # different widths have no plain average
-            made |= {"average": average(self.run.parents)} if len(self.run.parents) > 1 else {}
-        return {**made, "scratch": fresh(self.run.fused, self.config.seed)}
-
 
 def read_run_to_tune(record: str | Path, base: str | Path = ".") -> tuple[Finished, Images]:
     """A finished run and its whole training split.
@@ -156,7 +132,7 @@ def finetune_run(
     device: str = "auto",
     monitor: Monitor | None = None,
 ) -> dict[str, Any]:
-    """Run a fine-tuning in its folder, then those of its controls, and measure the networks.
+    """Run a fine-tuning in its folder, and measure the network.
 
     Args:
         resume: continue after the last finished epoch, and keep what is finished.
@@ -172,54 +148,28 @@ def finetune_run(
     test = test_images(plan.run.config, required=False)
     check_data(plan.images, plan.rows, test, monitor)
     plan.config.save(folder, plan.run.folder)
-    if not resume:
-        shutil.rmtree(folder / CONTROLS, ignore_errors=True)
-    controls = plan.controls()
-    for index, (name, network) in enumerate([("fused", plan.run.fused), *controls.items()]):
-        out = folder if name == "fused" else folder / CONTROLS / name
-        if not (resume and (out / METRICS).exists() and (out / TUNED).exists()):
-            _tune(plan, name, network, out, test, (index, 1 + len(controls)), resume, device, monitor)
-    return read_json(folder / METRICS)
-
-
-def _tune(
-    plan: FinetunePlan,
-    name: str,
-    network: nn.Module,
-    folder: Path,
-    test: Images | None,
-    place: tuple[int, int],
-    resume: bool,
-    device: str,
-    monitor: Monitor,
-) -> None:
-    """Train one network, and measure it.
-
-    Args:
-        place: its index, and the number of networks.
-    """
-    index, count = place
-    of = f" {index + 1} of {count}, {name}" if count > 1 else ""
-    folder.mkdir(parents=True, exist_ok=True)
+    if resume and (folder / METRICS).exists() and (folder / TUNED).exists():
+        return read_json(folder / METRICS)
     (folder / METRICS).unlink(missing_ok=True)  # rewritten at the end
-    monitor.emit("phase", name=f"measuring the networks before{' fine-tuning' * bool(of)}{of}")
+    monitor.emit("phase", name="measuring the networks before")
     curve = (read_json(folder / CURVE) if resume else {}) or {
         "data": plan.images.name,
         "trained": len(plan.images) - len(plan.held_out),
         "held_out": len(plan.held_out),
         "epochs": plan.config.epochs,
-        "networks": _measured(plan, name, network, device, monitor),
+        "networks": _measured(plan, device, monitor),
         "history": [],
         "seconds": 0.0,
     }
-    watcher = _watcher(folder / CURVE, curve, place, monitor)
-    monitor.emit("phase", name=f"fine-tuning{of}")
+    watcher = _watcher(folder / CURVE, curve, monitor)
+    monitor.emit("phase", name="fine-tuning")
     ways = {"size": plan.run.config.size, "seed": plan.config.seed, "device": device, "resume": resume}
-    origin = f"{'fused.safetensors' if name == 'fused' else name} of {plan.run.folder.name}"
-    tuned, _ = finetuned(folder / TUNED, network, plan.images, plan.settings, origin, monitor=watcher, **ways)
+    origin = f"fused.safetensors of {plan.run.folder.name}"
+    tuned, _ = finetuned(folder / TUNED, plan.run.fused, plan.images, plan.settings, origin, monitor=watcher, **ways)
     monitor.emit("phase", name="measuring on the test images")
     metrics = {} if test is None else evaluate(on_device(tuned, device), test, monitor=monitor)
     files.write(folder / METRICS, json.dumps(metrics, indent=1))
+    return metrics
 
 
 def read_tuned(folder: str | Path) -> nn.Module:
@@ -237,9 +187,9 @@ def read_tuned(folder: str | Path) -> nn.Module:
     return load_model(Path(folder) / TUNED)[0]
 
 
-def _watcher(path: Path, curve: dict[str, Any], place: tuple[int, int], monitor: Monitor) -> Monitor:
+def _watcher(path: Path, curve: dict[str, Any], monitor: Monitor) -> Monitor:
     """A monitor that keeps each epoch in curve.json, which it writes at once, and reports progress."""
-    before, start, (number, count) = float(curve["seconds"]), time.perf_counter(), place
+    before, start = float(curve["seconds"]), time.perf_counter()
 
     def write() -> None:
         curve["seconds"] = before + time.perf_counter() - start
@@ -249,8 +199,8 @@ def _watcher(path: Path, curve: dict[str, Any], place: tuple[int, int], monitor:
         monitor.emit(**event)
         if event["kind"] == "batch":
             steps = event["epochs"] * event["total"]
-            done = number * steps + (event["epoch"] - 1) * event["total"] + event["index"]
-            monitor.emit("step", name="fine-tuning", index=done, total=count * steps)
+            done = (event["epoch"] - 1) * event["total"] + event["index"]
+            monitor.emit("step", name="fine-tuning", index=done, total=steps)
         elif event["kind"] in ("history", "epoch"):
             new = {name: value for name, value in event.items() if name != "kind"}
             curve["history"] = event["entries"] if event["kind"] == "history" else [*curve["history"], new]
@@ -264,14 +214,11 @@ def _watcher(path: Path, curve: dict[str, Any], place: tuple[int, int], monitor:
     return Monitor(take, asked)
 
 
-def _measured(plan: FinetunePlan, name: str, network: nn.Module, device: str, monitor: Monitor) -> dict[str, Any]:
-    """`evaluate` results on the held-out images for a network before its training; with the fused one, also for parents and
-    ensemble."""
+def _measured(plan: FinetunePlan, device: str, monitor: Monitor) -> dict[str, Any]:
+    """`evaluate` results on the held-out images before the training, for parents, ensemble and the fused network."""
     rows = plan.held_out
-    networks = {}
-    if name == "fused":
-        networks = evaluate_parents(plan.run.parents, plan.images, rows=rows, device=device, monitor=monitor)
-        if len(plan.run.parents) == 1:
-            del networks["ensemble"]
-    networks[name] = evaluate(on_device(network, device), plan.images, rows=rows, monitor=monitor)
+    networks = evaluate_parents(plan.run.parents, plan.images, rows=rows, device=device, monitor=monitor)
+    if len(plan.run.parents) == 1:
+        del networks["ensemble"]
+    networks["fused"] = evaluate(on_device(plan.run.fused, device), plan.images, rows=rows, monitor=monitor)
     return networks

@@ -347,8 +347,6 @@ class FollowUp(ABC):
     """
 
     kind: ClassVar[Kind]
-    beside: ClassVar[tuple[str, ...]] = ()
-    """Settings that add work without changing other numbers; they may differ between attempts"""
     tuned: str | None = None
     """Key of the run's fine-tuning that the work includes"""
 
@@ -362,12 +360,11 @@ class FollowUp(ABC):
 
     def decisive(self) -> dict[str, Any]:
         """The settings that affect numbers, in plain JSON types."""
-        return {name: value for name, value in self.to_json().items() if name not in self.beside}
+        return self.to_json()
 
     def is_done(self, work: Work) -> bool:
         """Whether its folder contains everything requested."""
-        stored = read_json(work.folder / SETTINGS)
-        return work.state == "done" and all(stored.get(name) or not getattr(self, name) for name in self.beside)
+        return work.state == "done"
 
     def command(self, record: str) -> str:
         """The command line that does it, from the record's parent folder."""
@@ -393,8 +390,7 @@ class FollowUp(ABC):
             ValueError: other settings, or another run.
         """
         stored = read_json(Path(folder) / SETTINGS)
-        both = [{name: of[name] for name in of.keys() - {*self.beside}} for of in (stored, self._stored(record))]
-        if stored and both[0] != both[1]:
+        if stored and stored != self._stored(record):
             raise ValueError(
                 f"{folder} holds a {self.kind.verb} with other settings, or of another run. Name a new folder."
             )

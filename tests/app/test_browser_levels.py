@@ -320,33 +320,3 @@ def test_a_lecture_is_entered_turned_and_left_by_keys(open_page):
     press_until(page, "l", "**lecture=1**")
     page.get_by_role("button", name="Leave").click()
     page.get_by_role("button", name="How to read this").wait_for()
-
-
-def test_a_pictures_menu_has_numbers_files_a_link_and_the_command(open_page):
-    page = open_page(f"{RUN}&level={FIRST}&pick=A3")
-    shown(page, FIRST)
-    page.locator(".st-key-menu-clusters button:visible").click()
-    menu = page.get_by_test_id("stPopoverBody")
-    menu.locator("[data-testid=stDataFrame] canvas").first.wait_for()
-
-    def saved(kind: str, name: str) -> bytes:
-        button = page.get_by_role("button", name=kind.upper(), exact=True)
-        button.wait_for()
-        at_rest(page)
-        with page.expect_download() as download:
-            button.click()
-        assert download.value.suggested_filename == f"kf-gradient-1-{FIRST}-clusters-{name}.{kind}"
-        return download.value.path().read_bytes()
-
-    assert b"A3" in saved("csv", "conductance")  # the score that tables follow comes first
-    menu.get_by_role("tab", name="Link").click()
-    menu.get_by_text("pick=A3").wait_for()
-    menu.get_by_role("tab", name="Command").click()
-    menu.get_by_text("retrofit fuse").first.wait_for()
-    menu.get_by_text("Uniform").click()
-    assert saved("png", "uniform").startswith(b"\x89PNG")
-    words = saved("svg", "uniform").decode()
-    assert all(part in words for part in ("Run kf-gradient of 20", "retrofit-workbench", "licence holds"))
-    assert words.count("<circle") >= 16 and words.count("<polygon") >= 16  # every neuron of both networks, as shapes
-    width = float(re.search(r'width="([\d.]+)"', words)[1])
-    assert width == page.locator(PICTURES).first.evaluate("one => one.clientWidth")  # as it is seen

@@ -20,7 +20,7 @@ from retrofit_app.figures.sheets import split_words
 from retrofit_app.learn.measured import FILE
 from retrofit_app.pages.compare import ranking
 from retrofit_app.pages.compare.table import findings
-from retrofit_app.pages.fuse import configs, equal_budget, lost, presets
+from retrofit_app.pages.fuse import configs, lost, presets
 from retrofit_app.pages.fuse.parameters import Picks
 from retrofit_app.pages.levels import exciting
 from retrofit_app.pages.levels.grouping import sizes_words
@@ -172,11 +172,6 @@ def of_tuning(*accuracies: float) -> str:
     return tuning._finding(seen, {}, 2)
 
 
-def of_budget(fused: float, other: float) -> str:
-    rows = [equal_budget.Trained(name, None, facts(value), 1) for name, value in (("fused", fused), ("average", other))]
-    return equal_budget.finding(rows)
-
-
 def of_fused(fused: float, average: float, *alone: float, seconds: float = 2.0) -> str:
     """The first page's finding."""
     entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
@@ -279,9 +274,6 @@ SAID = [
     (of_agreement(0.75, 0.8, 0.7), "Two seeds of one score agree with 0.80 (0.70 to 1.00)", "no better"),
     (of_agreement(0.75, 1.0, 1.0), "the whole difference comes from the scores", "chance"),
     (of_agreement(1.0, 1.0, 1.0), "All scores give the same groups", "least"),
-    (of_budget(90, 70), "clearly better than", "worse"),
-    (of_budget(70, 90), "clearly worse than", "better"),
-    (of_budget(90, 89.9), "not clearly different from", "clearly better"),
     (of_fused(90, 20, 50, 55), "clearly better than B alone", "A alone"),
     (of_fused(90, 20, 60, 55), "clearly better than A alone", "the plain average"),
     (of_fused(90, 58, 60, 55), "clearly better than the plain average (itself better than B) by 32.0 points", "which beats"),

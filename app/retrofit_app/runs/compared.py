@@ -171,7 +171,7 @@ def _tuned(fused: FusedNetwork, kept: Work) -> FusedNetwork:
         unchanged = " (unchanged)" if followups.is_unchanged(kept) else ""
     epochs = kept.settings.get("epochs")
     long = f"{epochs} epoch{'' if epochs == 1 else 's'}"
-    others = {name: value for name, value in kept.settings.items() if name not in ("of", "epochs", "controls")}
+    others = {name: value for name, value in kept.settings.items() if name not in ("of", "epochs")}
     words = {TUNING: long, **{f"{TUNING} {name.replace('_', ' ')}": f"{value}" for name, value in others.items()}}
     return FusedNetwork(
         fused.entry,

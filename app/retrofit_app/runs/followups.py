@@ -14,8 +14,6 @@ from .records import Entry, runs_folder
 
 #: The network of a finished fine-tuning.
 TUNED = "tuned.safetensors"
-#: Networks that get the same training, each in a folder of a fine-tuning's CONTROLS.
-CONTROLS, CONTROL_NAMES = "controls", ("parent 0", "average", "scratch")
 CURVE_FACTS = ("networks", "history", "held_out", "trained", "epochs", "seconds")
 
 
@@ -59,14 +57,8 @@ def delete(work: Work, entry: Entry) -> None:
     store.delete(work, _within(entry))
 
 
-def controls(tuning: Work) -> dict[str, Work]:
-    """The started controls of a fine-tuning, networks trained like the fused one, by name; laid out like a fine-tuning."""
-    every = {name: Work(FINETUNING, tuning.folder / CONTROLS / name) for name in CONTROL_NAMES}
-    return {name: work for name, work in every.items() if work.has_content}
-
-
 def has_network(tuning: Work) -> bool:
-    """Whether the fine-tuned network exists; its controls may be unfinished."""
+    """Whether the fine-tuned network exists."""
     return (tuning.folder / FINETUNING.last).exists()  # written last
 
 

@@ -7,8 +7,6 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pandas as pd
-
 from retrofit_app.figures import difference
 from retrofit_app.figures.waterfall import Step
 from retrofit_app.figures.words import first_up, signed
@@ -152,24 +150,6 @@ def finding(steps: list[Step]) -> str:
 def _gain(step: Step, unit: str = "") -> str:
     brings = step.brings
     return "" if brings is None else f"{signed(brings.points)}{unit}{'' if brings.clear else ' (may be chance)'}"
-
-
-def table(steps: list[Step]) -> pd.DataFrame:
-    """The numbers behind the picture."""
-    return pd.DataFrame(
-        [
-            {
-                "network": step.name,
-                "accuracy %": step.accuracy,
-                "without fit %": step.unfitted,
-                "points": step.brings and step.brings.points,
-                "low": step.brings and step.brings.ends and step.brings.ends[0],
-                "high": step.brings and step.brings.ends and step.brings.ends[1],
-                "compared with": "fused network" if step.control else "row above" if step.brings else "",
-            }
-            for step in steps
-        ]
-    )
 
 
 # --- measuring ------------------------------------------------------------------------------------

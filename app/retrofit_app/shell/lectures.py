@@ -1,5 +1,5 @@
 """Lecture mode, the same on every page that has it: a page for projectors without controls, with hidden answers to
-reveal and presenter's notes.
+reveal.
 
 The address holds its state. A page made of slides passes them to `show`; a page with its own steps draws itself and calls
 `begin` and `ends`.
@@ -19,7 +19,6 @@ from retrofit_app.figures.words import first_up
 from retrofit_app.widgets.errors import guarded
 
 from .mark import dress
-from .notes import notes
 
 LECTURE = Scope("lecture")
 #: In a lecture these reveal the next answer or turn the page, forwards and back. Presentation remotes send the first two.
@@ -48,8 +47,6 @@ class Slide:
     """For the audience, in Markdown; the heading until all answers are revealed"""
     finding: str
     """The heading after that"""
-    note: str
-    """For the presenter"""
     answers: int
     """How many can be revealed, one by one"""
     draw: Callable[[int, float], None]
@@ -79,8 +76,8 @@ def way_in(shows: str, turns: str, keys: str = "") -> None:
             on_click=toggle,
             shortcut="L" if are_on else None,
             help=f"For a projector: {shows}, as large as the window. Page down and page up (or the arrows) reveal answers and go "
-            f"through the {turns}. L starts and ends it, H hides or reveals all answers, N opens the presenter's notes in a "
-            "window of their own. The address remembers it, so a link opens the same view.",
+            f"through the {turns}. L starts and ends it, H hides or reveals all answers. "
+            "The address remembers it, so a link opens the same view.",
         )
         st.toggle(
             "Keyboard shortcuts",
@@ -102,12 +99,11 @@ def begin() -> float:
     return widgets.enlarged()
 
 
-def ends(turn: Callable[[int], None], title: str, note: str, answers: int = 0) -> None:
-    """Draw the end of a lecture's bar: reveal, notes and leave, with their keys.
+def ends(turn: Callable[[int], None], answers: int = 0) -> None:
+    """Draw the end of a lecture's bar: reveal and leave, with their keys.
 
     Args:
         turn: a callback that turns so many pages.
-        title: the page's name, above its notes.
         answers: how many the page has. Keys turn the page once all are revealed.
     """
     keys, shown = st.session_state.get("shortcuts", True), min(LECTURE.current("shown"), answers)
@@ -135,7 +131,6 @@ def ends(turn: Callable[[int], None], title: str, note: str, answers: int = 0) -
             args=(1,) if left else (),
             help="Shows the next answer. H shows or hides all of them.",
         )
-    notes(title, note, keys)
     st.button(
         named("Leave", "L"), key="go-page", icon=":material/close:", on_click=toggle, help="Back to the whole page."
     )
@@ -182,7 +177,7 @@ def show(title: str, slides: Sequence[Slide]) -> None:
                     label_visibility="collapsed",
                     help="The pages of the lecture.",
                 )
-            ends(turn, first_up(slide.name), slide.note, slide.answers)
+            ends(turn, slide.answers)
         with st.container(key="question"):
             st.markdown(f"**{slide.finding if shown == slide.answers else slide.question}**")
         slide.draw(shown, ratio)

@@ -1,10 +1,9 @@
-"""Pictures on a page with texts and menu, and small elements beside them."""
+"""Pictures on a page with texts, and small elements beside them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, runs
@@ -12,7 +11,6 @@ from retrofit_app.figures import DARK, LIGHT, Palette, Picture, escaped, letter
 from retrofit_app.figures.sheets import split_strip
 
 from .downloads import CAMERA, Origin, source
-from .menu import menu
 
 
 def palette() -> Palette:
@@ -40,37 +38,30 @@ def chart(
     key: str,
     draw: Callable[[Palette], Picture],
     palette: Palette,
-    table: Callable[[], pd.DataFrame],
     entry: Origin,
     *,
     heading: str,
     below: str | None = None,
     reading: str = "",
     bare: bool = False,
-    level: str = "",
     **selection: Any,
 ) -> None:
-    """Draw a heading with the picture's menu, the picture, and its finding below.
+    """Draw a heading, the picture, and its finding below. Plotly's camera saves it, with its origin at the foot.
 
     Args:
-        draw: makes the picture in given colours; HTML files always use the light ones.
-        table: the numbers behind it, made on demand.
+        draw: makes the picture in given colours.
         heading, below: Markdown, the latter in place of the picture's caption; "" for none.
         reading: how to read the picture, behind a sign beside the heading.
-        bare: for a projector: no menu, and no text except `heading` and `below`.
-        level: the name of the picture's level, for file names.
+        bare: for a projector: no camera, and no text except `heading` and `below`.
         selection: on_select and selection_mode of st.plotly_chart.
     """
     picture = draw(palette) if bare else signed(draw(palette), palette, entry)
     with st.container(gap="xxsmall", key=f"figure-{key}"):
-        if not bare:
-            with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"head-{key}"):
-                st.markdown(heading, width="stretch", help=reading or None)
-                menu(key, table, entry, draw, figures.plain_text(heading), level)
-        elif heading:
-            st.markdown(heading)
+        if heading:
+            st.markdown(heading, help=None if bare else reading or None)
+        config = {**CAMERA, "displayModeBar": False if bare else "hover"}
         st.plotly_chart(
-            picture.figure, key=key, theme=None, alt=picture.alt, config=CAMERA, width="stretch", **selection
+            picture.figure, key=key, theme=None, alt=picture.alt, config=config, width="stretch", **selection
         )
         words = ("" if bare else escaped(picture.caption)) if below is None else below
         if words:

@@ -3,7 +3,6 @@
 from pathlib import PurePath
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
@@ -216,7 +215,6 @@ def _picture(leaderboard: Leaderboard, rows: list[ranking.BoardRow], palette: Pa
             "accuracy-seconds",
             lambda colours: accuracy_against_seconds(points, max(parents), colours),
             palette,
-            lambda: pd.DataFrame([vars(point) for point in points]),
             origin,
             heading=heading,
             reading=reading,

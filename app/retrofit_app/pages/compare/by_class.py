@@ -42,7 +42,6 @@ def _picture(group: Group, palette: Palette, origin: widgets.Several, number: st
         f"classes{number}",
         lambda colours: class_sources(parents, fused, classes, colours),
         palette,
-        table,
         origin,
         heading=f"**Accuracy per class**, in per cent{f': {escaped(group.title)}' if several else ''}",
         below=escaped(forgotten(fused, parents, classes)),
@@ -115,7 +114,6 @@ def _matrix(group: Group, row: Row, name: str, palette: Palette, origin: widgets
         f"mistakes-{name}",
         lambda colours: confusion_matrix(counts, group.classes, row.name, colours),
         palette,
-        lambda: pd.DataFrame(counts, columns=list(group.classes)).assign(**{"true class": list(group.classes)}),
         origin,
         heading=f"**{escaped(row.name)}**",
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
@@ -47,7 +46,6 @@ def by_level(entries: Sequence[runs.Entry], palette: Palette, origin: widgets.Se
         "matched-levels",
         lambda colours: matched_levels(first, second, colours),
         palette,
-        lambda: _table(first, second),
         origin,
         heading="**Errors of each level**, in per cent of the neurons’ energy",
     )
@@ -76,15 +74,3 @@ def _strips(first: runs.Entry, second: runs.Entry) -> tuple[Strip, Strip]:
 
 def _names(first: Strip, second: Strip) -> list[str]:
     return matched_names(list(first.table["level"]), list(second.table["level"]))
-
-
-def _table(first: Strip, second: Strip) -> pd.DataFrame:
-    """A row for each level; empty if a run lacks it."""
-    columns = {}
-    for strip in (first, second):
-        table = strip.table.set_index("level")
-        columns[f"{strip.name}: grouping %"] = 100 * table["grouping share"]
-        columns[f"{strip.name}: approximation %"] = 100 * table["approximation share"]
-        if len(strip.accuracy) == len(table) + 1:
-            columns[f"{strip.name}: accuracy after %"] = pd.Series(strip.accuracy[1:], index=table.index)
-    return pd.DataFrame(columns).reindex(_names(first, second)).rename_axis("level").reset_index()

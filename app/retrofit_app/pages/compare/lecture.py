@@ -26,8 +26,6 @@ def of_runs(groups: Sequence[Group], order: str, palette: Palette) -> list[Slide
             "runs",
             "How good is each of these networks, and which differences are clear?",
             escaped(" ".join(table.findings(groups))),
-            "Below the rule are the networks that the runs are compared with. Let the audience guess first; runs can "
-            "be tied. An interval that contains 0 is a tie: only more test images or seeds could separate the two.",
             len(places),
             _rows(whole, places, OF_RUNS, palette),
         )
@@ -48,8 +46,6 @@ def of_board(leaderboard: Leaderboard, entry: runs.Entry, refusals: dict[str, st
             "leaderboard",
             f"Who is first? In the race are {escaped(listing(names))}.",
             escaped(ranking.finding(rows)),
-            "Let the audience vote for the first place. The last place is revealed first. Places whose interval "
-            "contains 0 cannot be told apart from the first.",
             len(ranked),
             _rows(first, list(reversed(range(len(ranked)))), OF_BOARD, palette, names_too=True),
         )

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
@@ -122,7 +121,6 @@ def _results(work: SweepWork, palette: Palette) -> None:
             "sweep",
             lambda colours: swept(curve, colours),
             palette,
-            lambda: table(curve),
             _origin(work),
             heading=claimed(finding(curve)),
             below=escaped(f"Beside it: {words}."),
@@ -134,23 +132,6 @@ def _results(work: SweepWork, palette: Palette) -> None:
         if row["reason"] is not None:
             st.caption(escaped(f"{curve['over']} {row['value']}: {row['reason']}"))
     taking.copy(_origin(work), "this sweep", "sweep")
-
-
-def table(curve: Mapping[str, Any]) -> pd.DataFrame:
-    """The numbers behind the picture."""
-    names = ("value", "accuracy", "difference", "seconds")
-    return pd.DataFrame(
-        [
-            {
-                **{name: row[name] for name in names},
-                "low": row["interval"][0],
-                "high": row["interval"][1],
-                "seeds": " ".join(f"{accuracy:.2f}" for accuracy in row["per_seed"]),
-                "runs": " ".join(row["runs"]),
-            }
-            for row in measured(curve)
-        ]
-    )
 
 
 def _origin(work: SweepWork) -> widgets.Several:

@@ -6,7 +6,7 @@ from retrofit_app import runs, widgets
 from retrofit_app.figures import Palette, claimed, escaped
 from retrofit_app.figures.waterfall import waterfall
 from retrofit_app.runs import ingredients
-from retrofit_app.runs.ingredients import finding, steps_of, table
+from retrofit_app.runs.ingredients import finding, steps_of
 from retrofit_app.runs.times import about
 from retrofit_app.shell import navigation
 from retrofit_app.widgets import works
@@ -50,7 +50,6 @@ def drawn(entry: runs.Entry, work: Work, palette: Palette) -> None:
         "ingredients",
         lambda colours: waterfall(steps, finding(steps), colours),
         palette,
-        lambda: table(steps),
         entry,
         heading=claimed(finding(steps)),
         below="",

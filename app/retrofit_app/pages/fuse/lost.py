@@ -2,7 +2,6 @@
 
 import json
 
-import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, runs, widgets
@@ -37,7 +36,6 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         "fuse-strip",
         lambda colours: pictures.picture(entry, "strip", colours, worst, large=STRIP),
         palette,
-        lambda: overview.table,
         entry,
         heading=claimed(claim),
         below="",
@@ -68,7 +66,6 @@ def trained(entry: runs.Entry, palette: figures.Palette) -> None:
             "fuse-curve",
             lambda colours: figures.loss_curve(curve, colours),
             palette,
-            lambda: pd.DataFrame(curve),
             entry,
             heading="**How did the training go?**",
         )

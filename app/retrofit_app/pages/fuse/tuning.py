@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, runs, widgets
@@ -15,7 +14,7 @@ from retrofit_app.widgets import works
 from retrofit_app.widgets.errors import guarded
 from retrofit_core.runs.store import Work, notes_of
 
-from . import equal_budget, tuning_form
+from . import tuning_form
 from .tuning_form import TUNINGS
 
 #: The session's key for the fine-tuning that has a tile above.
@@ -53,12 +52,10 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequen
             "tuning",
             lambda colours: picture(chosen, colours),
             palette,
-            lambda: epochs_table(chosen),
             entry,
             heading="**Accuracy after each epoch**, on held-out training images",
             reading=images_words(entry, chosen),
         )
-        equal_budget.panel(entry, chosen, palette)
     if followups.has_network(chosen):
         with st.container(horizontal=True):
             st.download_button(
@@ -78,8 +75,7 @@ def title(work: Work) -> str:
     """A fine-tuning's title in the list."""
     facts = work.settings
     precision = "" if facts["precision"] == "auto" else f", {facts['precision']}"
-    controls = ", with controls" if facts.get("controls") else ""
-    return f"{facts['epochs']} epochs, rate {facts['learning_rate']:g}{precision}, seed {facts['seed']}{controls}"
+    return f"{facts['epochs']} epochs, rate {facts['learning_rate']:g}{precision}, seed {facts['seed']}"
 
 
 def tile_of(work: Work | None) -> str:
@@ -135,15 +131,6 @@ def images_words(entry: runs.Entry, work: Work) -> str:
     )
 
 
-def epochs_table(work: Work) -> pd.DataFrame:
-    """A row for each epoch."""
-    rows = [
-        {"epoch": entry["epoch"], "training loss": entry["loss"], "held-out accuracy %": entry["accuracy"]}
-        for entry in followups.curve(work)["history"]
-    ]
-    return pd.DataFrame(rows, columns=["epoch", "training loss", "held-out accuracy %"])
-
-
 def growing(work: Work, palette: figures.Palette) -> None:
     """Draw the progress, and the curve so far."""
     share, words = progress(work)
@@ -158,8 +145,8 @@ def progress(work: Work) -> tuple[float, str]:
     notes = notes_of(work.folder)
     if not work.has_content:
         return 0.0, "Reading the network and its images…"
-    curves = [followups.curve(each) for each in (work, *followups.controls(work).values())]
-    curve, seconds, stage = curves[-1], sum(each["seconds"] for each in curves), str(notes.get("name", "starting"))
+    curve = followups.curve(work)
+    seconds, stage = curve["seconds"], str(notes.get("name", "starting"))
     done = curve["history"][-1]["epoch"] if curve["history"] else 0
     share = min((notes.get("index") or 0) / (notes.get("total") or 1), 1.0)
     if not done:
@@ -167,5 +154,4 @@ def progress(work: Work) -> tuple[float, str]:
     about = f" · about {duration(seconds * (1 - share) / share)} left" if 0 < share < 1 else ""
     loss = curve["history"][-1]["loss"]
     said = f", loss {loss:.3g}" if loss is not None else ""
-    which = f"{first_up(lettered(stage))}: epoch" if " of " in stage else "Epoch"
-    return share, f"{which} {done} of {curve['epochs']} is done{said} · {duration(seconds)}{about}"
+    return share, f"Epoch {done} of {curve['epochs']} is done{said} · {duration(seconds)}{about}"

@@ -1,17 +1,16 @@
 """The form of the next fine-tuning, its and the shown fine-tuning's parameters in the address, its cost, and Start."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.address.rule import amount, choice, switch
+from retrofit_app.address.rule import amount, choice
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
 from retrofit_app.models.kept import kept
-from retrofit_app.runs.times import about
 from retrofit_app.widgets import controls, works
 from retrofit_app.widgets.works import Shelf
 from retrofit_core.runs.store import FINETUNING, Work
@@ -37,7 +36,6 @@ class TuningForm:
     tune_rate: float = amount(3e-4, LEAST_RATE, 1.0, "Learning rate", digits=7, step=1e-4, format="%.6f")
     tune_precision: str = choice("auto", PRECISIONS, "Precision")
     tune_seed: int = amount(0, 0, MOST_SEED, "Seed")
-    tune_controls: bool = switch("choice of controls")
 
 
 def _config(settings: Mapping[str, Any]) -> Any:
@@ -70,15 +68,9 @@ def form(entry: runs.Entry, *, busy: bool) -> None:
 
 
 def ask(entry: runs.Entry) -> None:
-    """Draw epochs, seed, rate, precision, and whether to train controls, too."""
+    """Draw epochs, seed, rate and precision."""
     with st.container(key="fuse-grid-tuning"):  # see style.css
         controls.ask(TUNING, HELP, "tune_epochs", "tune_seed", "tune_rate", "tune_precision")
-    has_average = len(entry.config["models"]) > 1 and "average" in entry.metrics.get("networks", {})
-    st.checkbox(
-        f"Give network A{', the plain average' if has_average else ''} and a new network the same training",
-        **TUNING.control("tune_controls"),
-        help="Shows what is due to the fusion and what to the training: all get the same images, epochs and settings.",
-    )
 
 
 def config_of(asked: TuningForm) -> Any:
@@ -90,12 +82,11 @@ def config_of(asked: TuningForm) -> Any:
         learning_rate=asked.tune_rate,
         precision=asked.tune_precision,  # type: ignore[arg-type]
         seed=asked.tune_seed,
-        controls=asked.tune_controls,
     )
 
 
 def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
-    """Draw the cost, or why it is impossible; and Start."""
+    """Draw which images it takes, or why it is impossible; and Start."""
     try:
         words = cost(entry, config)
     except ValueError as error:
@@ -111,25 +102,18 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
 
 
 def cost(entry: runs.Entry, config: Any) -> str:
-    """Its images and its time, in words.
+    """Its images, in words.
 
     Raises:
         ValueError: as `plan_finetuning`.
     """
-    from retrofit_core.runs.estimate import finetuning_seconds
     from retrofit_core.runs.finetunings import plan_finetuning
 
-    plans = [plan_finetuning(replace(config, controls=controls), *_material(entry)) for controls in (False, True)]
-    plan, held_out = plans[0], len(plans[0].held_out)
-    try:
-        alone, together = (finetuning_seconds(each, entry.config.get("device") or "auto") for each in plans)
-        takes = f"**{about(alone)}** on this machine"
-        takes += f", and **{about(together - alone)}** more for the other networks" * config.controls
-    except ValueError:
-        takes = "how long it takes is known once it runs"
+    plan = plan_finetuning(config, *_material(entry))
+    held_out = len(plan.held_out)
     return (
         f"On **all {len(plan.images):,} training images** of {escaped(plan.images.name)}, whichever network saw them: it trains "
-        f"on {len(plan.images) - held_out:,}, and {held_out:,} held-out images decide which epoch is kept; {takes}."
+        f"on {len(plan.images) - held_out:,}, and {held_out:,} held-out images decide which epoch is kept."
     )
 
 

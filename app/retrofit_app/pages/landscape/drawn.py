@@ -174,7 +174,6 @@ def plane(
         key,
         draw,
         palette,
-        lambda: readings.grid_table(survey),
         entry,
         heading=HEADINGS[kind],
         below="" if is_whole else None,
@@ -217,7 +216,6 @@ def line(entry: runs.Entry, palette: Palette, survey: Any, index: int) -> None:
         "landscape-line",
         lambda colours: loss_path(path, colours),
         palette,
-        lambda: readings.path_table(path),
         entry,
         heading=heading,
     )
@@ -228,8 +226,6 @@ def flatness(entry: runs.Entry, survey: Any) -> None:
     from retrofit_core.inspection.landscape.survey import SCALING
 
     table = readings.network_table(survey)
-    with st.container(horizontal=True, horizontal_alignment="right"):
-        widgets.menu("landscape-flatness", lambda: table, entry)
     number = st.column_config.NumberColumn
     on_plane = all(map(survey.is_on_plane, survey.markers))
     st.dataframe(

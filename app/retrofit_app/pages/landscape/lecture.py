@@ -18,11 +18,6 @@ from .parameters import LANDSCAPE, Drawing
 #: px, the pictures' height on a page of 1280 x 720, which grows with the window.
 HEIGHT = 572
 HALF_WAY, BARRIER = "What is half way between the networks?", "Is there a barrier between the networks?"
-NOTE = (
-    "Every point is a network: a mixture of three. Let the audience guess how good the average of A and B is, then reveal the "
-    "numbers, and after them the highest barrier. The line to the fused network shows whether a barrier separates it from its "
-    "parents. The arrows go to the next line."
-)
 
 
 def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, likes: Mapping[str, Work]) -> None:
@@ -67,7 +62,6 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, like
                     f"lecture-{kind}",
                     draw,
                     palette,
-                    lambda: readings.grid_table(survey),
                     entry,
                     heading=f"**{kind.capitalize()}** · dark is {'low' if kind == 'loss' else 'high'}",
                     below="",
@@ -86,4 +80,4 @@ def bar(entry: runs.Entry, paths: list[tuple[str, str]], answers: int) -> None:
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", key="stepper"):
         st.markdown(f"**{escaped(runs.label(entry))}**", width="stretch")
         line_between(paths, "The line on both planes.", label_visibility="collapsed")
-        lectures.ends(turn, "Landscape", NOTE, answers)
+        lectures.ends(turn, answers)

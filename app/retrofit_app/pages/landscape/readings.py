@@ -147,36 +147,6 @@ def _seconds(
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def grid_table(survey: Any) -> pd.DataFrame:
-    """A row for each network, then for each measured point."""
-    at = [
-        {"what": lettered(m.name), "x": m.x, "y": m.y, "loss": m.loss, "accuracy %": m.accuracy} for m in survey.markers
-    ]
-    cells = [
-        {
-            "what": "grid",
-            "x": survey.xs[column].item(),
-            "y": survey.ys[row].item(),
-            "loss": survey.loss[row, column].item(),
-            "accuracy %": survey.accuracy[row, column].item(),
-        }
-        for row, column in survey.finished.nonzero().tolist()
-    ]
-    return pd.DataFrame([*at, *cells])
-
-
-def path_table(path: Any) -> pd.DataFrame:
-    """A row for each point of a line."""
-    return pd.DataFrame(
-        {
-            f"share of {lettered(path.last)}": path.t,
-            "loss": path.loss,
-            "accuracy %": path.accuracy,
-            "rise above the line": path.rises,
-        }
-    )
-
-
 def network_table(survey: Any) -> pd.DataFrame:
     """Each network's loss, accuracy, distance off the plane and flatness."""
     rises = {rise.name: rise for rise in survey.rises}

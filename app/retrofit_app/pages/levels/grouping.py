@@ -11,7 +11,6 @@ from retrofit_app.figures import title
 from retrofit_app.figures.picture import LECTURE
 from retrofit_app.runs import methods
 from retrofit_app.widgets import neurons, readings
-from retrofit_app.widgets.menu import Item, menu_of
 from retrofit_app.widgets.neurons import Grouped
 
 from . import panels
@@ -51,7 +50,7 @@ def grouping(view: View) -> None:
 
 
 def controls(view: View, groupings: Sequence[Grouped]) -> None:
-    """Draw one toolbar: compared groupings, how to pick neurons, expert controls, and the pictures' menu."""
+    """Draw one toolbar: compared groupings, how to pick neurons, and expert controls."""
     # With labels, because a control's help is beside its label.
     with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall", key="toolbar"):
         if view.pairs and (view.look.pair or view.look.panel == "scores"):
@@ -76,8 +75,6 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
         )
         help = "Another seed, the whole frame, whose images excite, one group, all neurons."
         is_open = widgets.unfolds("Expert", "expert", help)
-        level = f"{view.index + 1}-{view.report.name}"
-        menu_of(KEY, items(view, groupings), view.entry, level, drawn_here=True)
     if is_open:
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="expert-row"):
             expert(view)
@@ -193,11 +190,3 @@ def pick(view: View, rows: list[int]) -> None:
     clusters = set() if looked_at is None else set(looked_at[rows].tolist())
     name = {"cluster": "cluster", "images": "neuron"}.get(view.look.panel, "")
     LEVELS.change(pick=panels.text_of(run, rows), **({name: str(clusters.pop())} if len(clusters) == 1 else {}))
-
-
-def items(view: View, groupings: Sequence[Grouped]) -> list[Item]:
-    """The pictures' menu items, starting with the score that tables follow."""
-    return [
-        Item(each.key, partial(view.neurons, each.score, each.seed), heading=f"{each.name}{each.note}")
-        for each in sorted(groupings, key=lambda each: not each.bold)
-    ]

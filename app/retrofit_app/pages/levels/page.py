@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import streamlit as st
 
@@ -112,7 +111,6 @@ def network(
         "strip",
         lambda colours: pictures.picture(entry, "strip", colours, index, **large),
         palette,
-        lambda: overview_table(overview),
         entry,
         heading=heading,
         below="",
@@ -120,17 +118,6 @@ def network(
         on_select=go,
         selection_mode="points",
     )
-
-
-def overview_table(overview: Overview) -> Any:
-    """The drawn network's numbers."""
-    table = overview.table[["level", "widths", "fused", "kind", "form"]].copy()
-    table.insert(0, "number", range(1, len(table) + 1))
-    table["grouping %"] = (100 * overview.table["grouping share"]).round(3)
-    table["approximation %"] = (100 * overview.table["approximation share"]).round(3)
-    if overview.measured:
-        table["accuracy after %"] = [round(value, 2) for value in overview.accuracy[1:]]
-    return table
 
 
 # --- one level ------------------------------------------------------------------------------------

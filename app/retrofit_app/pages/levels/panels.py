@@ -33,7 +33,7 @@ def panel(view: View) -> None:
         agreement(view)
     elif view.look.panel == "sizes":
         options = {} if view.analysis is None else dict(zip(("score", "seed"), view.chosen(), strict=True))
-        view.chart("sizes", f"**Group sizes**, {escaped(title(view.look.score))}", lambda: sizes_table(view), **options)
+        view.chart("sizes", f"**Group sizes**, {escaped(title(view.look.score))}", **options)
     elif view.look.panel == "cluster":
         one_cluster(view)
     elif view.look.panel == "images":
@@ -114,7 +114,6 @@ def agreement(view: View) -> None:
         view.chart(
             "agreement",
             "**Do the scores group differently?**",
-            lambda: pd.DataFrame(view.analysis.agreement),
             below="",
             chosen=view.look.pair,
             on_select=side_by_side,
@@ -122,12 +121,6 @@ def agreement(view: View) -> None:
         )
     right.markdown(escaped(figures.agreement_words(view.analysis.agreement)))
     view.missing()
-
-
-def sizes_table(view: View) -> pd.DataFrame:
-    """The number of clusters of each size."""
-    sizes, clusters = np.unique(view.grouping().counts, return_counts=True)
-    return pd.DataFrame({"members": sizes, "groups": clusters})
 
 
 # --- one cluster ----------------------------------------------------------------------------------
@@ -159,11 +152,7 @@ def one_cluster(view: View) -> None:
     if len(view.scores) < 2:
         widgets.why("This run has no other score under which to follow it.")
         return
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
-        st.markdown("**Where are its members under the other scores?**", width="stretch")
-        widgets.menu(
-            "members", lambda: members_table(view, rows), view.entry, level=f"{view.index + 1}-{view.report.name}"
-        )
+    st.markdown("**Where are its members under the other scores?**")
     st.dataframe(
         flow_table(view, rows),
         hide_index=True,
@@ -198,14 +187,6 @@ def flow_table(view: View, rows: list[int]) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(lines)
-
-
-def members_table(view: View, rows: list[int]) -> pd.DataFrame:
-    """A cluster's members, with their clusters under every score."""
-    table = view.neurons()[["neuron", "network", "importance × mean"]].iloc[rows].copy()
-    for score in view.scores:
-        table[f"group, {title(score)}"] = view.grouping(score).labels[rows]
-    return table
 
 
 # --- neurons --------------------------------------------------------------------------------------
@@ -248,7 +229,7 @@ def show_picked(view: View) -> None:
 
 
 def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
-    """Draw neurons as rows, with a download."""
+    """Draw neurons as rows."""
     key = f"neurons-{view.index}-{view.look.score}-{view.look.seed}-{what}"
     rows, grouped = shown.index.to_list(), view.grouping()
 
@@ -275,14 +256,4 @@ def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
                 format="%.2f", help="Share of the neuron's variance that its fused neuron explains in this run."
             ),
         },
-    )
-    st.download_button(
-        "CSV of these rows",
-        lambda: widgets.csv(shown, view.entry),
-        on_click="ignore",
-        icon=":material/download:",
-        file_name=f"{view.entry.name}-{view.report.name}-{view.look.score}-neurons.csv",
-        mime="text/csv",
-        key=f"csv-{key}",
-        help="The rows of this table.",
     )

@@ -14,22 +14,6 @@ from .parameters import LEVELS, STEPS, to_level
 KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
 #: px, the list of levels: its width, of a letter, and of "10 of 20" with its sign.
 NARROW, WIDE, LETTER, ROOM = 190, 320, 8, 105
-#: A lecture's presenter notes for each step.
-NOTES = {
-    "activations": (
-        "Ask: are two networks that learned different things alike inside? Point at marks of different shapes that "
-        "are close together: neurons of different networks that may respond alike. Marks far from all others have no "
-        "partner."
-    ),
-    "importance": "Ask: may a network lose any neuron it likes? A few neurons carry most decisions. Mistakes at these cost most, "
-    "so they count more in the next steps.",
-    "grouping": "Lines join the neurons that become one. Ask: why these? Pick a neuron with a click: its group lights up in "
-    "every picture. A group with members of both networks shares what they know; a group of one keeps it.",
-    "targets": "Ask: what should the fused neuron answer? The weighted mean of its members. No label is needed for that, only "
-    "samples.",
-    "fit": "Ask: can new weights give these answers from fused inputs? The fit is a least-squares problem. It also repairs what "
-    "earlier levels lost, because it starts from what they really put out.",
-}
 ICONS = {"previous": ":material/chevron_left:", "next": ":material/chevron_right:"}
 
 
@@ -97,7 +81,7 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
             "gets a target, and its fused neuron is fitted to it.",
         )
         if lecture:
-            lectures.ends(turn, LEVELS.current("step").capitalize(), NOTES[LEVELS.current("step")])
+            lectures.ends(turn)
         with st.container(key="keys"):  # invisible buttons for keys
             button("first")
             button("last")

@@ -1,10 +1,8 @@
 """The five steps inside a level; grouping has its own file."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
 from retrofit_app import figures, widgets
@@ -28,9 +26,15 @@ def activations(view: View) -> None:
         st.markdown(words)
     left, right = st.columns(2, gap="large")
     with left:
-        view.chart("activations", "**Who responds alike?**", view.neurons)
+        view.chart(
+            "activations",
+            "**Who responds alike?**",
+        )
     with right:
-        view.chart("activity", "**How strongly do they respond?**", view.neurons)
+        view.chart(
+            "activity",
+            "**How strongly do they respond?**",
+        )
 
 
 def answering_words(view: View) -> str:
@@ -63,18 +67,11 @@ def importance(view: View) -> None:
             view.chart(
                 f"scores-{score}",
                 heading,
-                partial(scores_table, view, score),
                 kind="scores",
                 name=title(score),
                 **options,
             )
     view.missing()
-
-
-def scores_table(view: View, score: str) -> pd.DataFrame:
-    """Each neuron's score."""
-    grouped = view.grouping(score)
-    return pd.DataFrame({"neuron": grouped.names, "importance × mean": grouped.weights})
 
 
 def targets(view: View) -> None:
@@ -105,7 +102,6 @@ def targets(view: View) -> None:
         exciting.unreadable(view, "outputs", error)
         return
     answers = np.concatenate([values.double().numpy() for values in seen.at[: len(run.widths)]], axis=1)
-    members = np.flatnonzero(run.labels == neuron)
 
     def draw(colours: figures.Palette) -> figures.Picture:
         picture = figures.members_and_target(run, neuron, answers, colours)
@@ -115,11 +111,9 @@ def targets(view: View) -> None:
         "members",
         draw,
         view.palette,
-        lambda: pd.DataFrame(answers[:, members], columns=[run.names[row] for row in members]),
         view.entry,
         heading=f"**What do the members of group {neuron} put out, and what is their weighted mean?**",
         bare=bool(view.lecture),
-        level=f"{view.index + 1}-{view.report.name}",
     )
     view.note(
         f"Each sample is one of {len(answers):,} {seen.split} images; of convolutions and tokens, a position drawn at random. "
@@ -130,10 +124,9 @@ def targets(view: View) -> None:
 def detail(view: View) -> None:
     """Draw one fused neuron: its members, and its output against its target."""
     grouped, neuron = readings.grouping(view.entry, view.index), int(view.look.neuron)
-    rows_table = pd.DataFrame({"target": view.analysis.targets[:, neuron], "output": view.analysis.outputs[:, neuron]})
     heading = "**Does it reach its target?**"
     if view.lecture:
-        view.chart("fit", f"{heading} Fused neuron {neuron}", lambda: rows_table, neuron=neuron)
+        view.chart("fit", f"{heading} Fused neuron {neuron}", neuron=neuron)
         return
     exciting.one_neuron(grouped)
     rows = np.flatnonzero(grouped.labels == neuron)
@@ -141,7 +134,7 @@ def detail(view: View) -> None:
         "…" if len(rows) > readings.MEMBERS else ""
     )
     st.markdown(f"{figures.members_words(grouped, neuron)} {named}")
-    view.chart("fit", heading, lambda: rows_table, neuron=neuron)
+    view.chart("fit", heading, neuron=neuron)
 
 
 def fit(view: View) -> None:
@@ -176,7 +169,10 @@ def fit(view: View) -> None:
         plane(view)
     if view.analysis is not None and not view.lecture:
         with left:
-            view.chart("kept", "**What do neurons keep?**", view.neurons)
+            view.chart(
+                "kept",
+                "**What do neurons keep?**",
+            )
         with right:
             detail(view)
 
@@ -185,12 +181,14 @@ def course(view: View) -> None:
     """Draw the fit's curve, or a closed form's residual."""
     report = view.report
     if not report.curve:
-        view.chart("residual", "**What does this level lose?**", lambda: residual_table(report))
+        view.chart(
+            "residual",
+            "**What does this level lose?**",
+        )
         return
     view.chart(
         "curve",
         "**How did the fit go?**",
-        lambda: pd.DataFrame(report.curve),
         log=bool(st.session_state.get("log", True)),
     )
     if not view.lecture:
@@ -203,14 +201,6 @@ def course(view: View) -> None:
         )
 
 
-def residual_table(report: Any) -> pd.DataFrame:
-    """A level's errors as shares of its energy."""
-    names = ["grouping_error", "approximation_error", "unavoidable_error"]
-    names += [] if np.isnan(report.missing_error) else ["missing_error"]
-    shares = [100 * getattr(report, name) / (report.energy or 1) for name in names]
-    return pd.DataFrame({"error": [name.replace("_", " ") for name in names], "per cent of energy": shares})
-
-
 def plane(view: View) -> None:
     """Draw the level's approximation error around its weights."""
     heading = "**Approximation error around the level's weights**"
@@ -221,7 +211,10 @@ def plane(view: View) -> None:
     elif "quadratic" not in view.analysis.plane:
         widgets.why(f"There is no picture: {view.analysis.plane.get('why', 'it was not computed for this level.')}")
     else:
-        view.chart("plane", heading, lambda: pd.DataFrame(view.analysis.plane["marks"]))
+        view.chart(
+            "plane",
+            heading,
+        )
 
 
 DRAWN = {"activations": activations, "importance": importance, "grouping": grouping, "targets": targets, "fit": fit}

@@ -81,7 +81,6 @@ class View:
         self,
         key: str,
         heading: str,
-        table: Any,
         *,
         kind: str | None = None,
         below: str | None = None,
@@ -100,12 +99,10 @@ class View:
             key,
             draw,
             self.palette,
-            table,
             self.entry,
             heading=heading,
             below=below,
             bare=bool(self.lecture),
-            level=f"{self.index + 1}-{self.report.name}",
             **selection,
         )
 

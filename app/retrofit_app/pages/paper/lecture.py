@@ -34,8 +34,6 @@ def of_all(summary: Any, palette: Palette) -> list[Slide]:
             escaped(
                 f"{reached['agreed']} agreed, {reached['undecided']} undecided, {reached['contradicted']} contradicted."
             ),
-            "Ask for a guess before each bar. The first group are opponents that lose nearly everywhere: agreement is cheap. "
-            "Undecided means that our interval holds 0: more seeds or test images may decide it.",
             len(known),
             draw,
         )
@@ -65,8 +63,6 @@ def _slide(column: Any, claims: Sequence[Any], palette: Palette) -> Slide:
             f"Of {len(claims)} differences {reached['agreed']} have the paper's sign, {reached['contradicted']} the other one, "
             f"and {reached['undecided']} are undecided ({paper.differences(column)})."
         ),
-        "Our networks differ from the paper's, so numbers differ; what can hold is which method is ahead. Where the paper's own "
-        "difference is small, its claim is weak, too.",
         len(claims),
         _rows(claims, palette),
     )

@@ -67,7 +67,7 @@ def pictures(
     _, draw = offered[kind]
     origin = taking.origin(shown.name, name, scale)
     heading = f"**{escaped(name)}** · {escaped(paper.differences(column))}"
-    widgets.chart(f"paper-{kind}", draw, palette, column.frame, origin, heading=heading)
+    widgets.chart(f"paper-{kind}", draw, palette, origin, heading=heading)
 
 
 def drawings(column: Any, rows: Sequence[str], disagreeing: bool) -> dict[str, tuple[str, Draw]]:

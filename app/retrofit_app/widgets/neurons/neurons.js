@@ -4,9 +4,6 @@
 
 const SPACE = { left: 28, right: 8, top: 6, bottom: 24 } // px around the frame, for the axes
 const PADDED = 1.06 // the frame's size as a multiple of its content's
-const FOOT = { height: 28, line: 13, text: 10 } // px, the lines at a file's foot
-const HEAD = 26 // px, a file's heading
-const SHARP = 3 // pixels of a saved PNG per pixel of the page
 const OUT = 7 // px, the stroke of a mark outside the frame
 const NAMED = 12 // most ringed neurons with names
 const NEAR = { mouse: 10, touch: 24 } // most px between a pointer and the neuron it means
@@ -209,8 +206,6 @@ class Figure {
         this.tip.hidden = true
         this.observer = new ResizeObserver(() => this.root.clientWidth !== this.width && this.paint())
         this.observer.observe(this.root)
-        this.save = event => event.detail.chart === this.data?.key && this.file(event.detail)
-        document.addEventListener('retrofit-save', this.save)
         this.root.addEventListener('keydown', event => this.key(event))
         document.fonts.ready.then(() => this.paint())
     }
@@ -218,7 +213,6 @@ class Figure {
     remove() {
         clearTimeout(this.timer)
         this.observer.disconnect()
-        document.removeEventListener('retrofit-save', this.save)
         this.root.remove()
     }
 
@@ -504,45 +498,6 @@ class Figure {
             },
         }
     }
-
-    // --- files
-
-    /** Save one picture as seen, with its heading, and its origin at the foot. */
-    file({ picture: key, format, stem }) {
-        const index = Math.max(this.pictures.findIndex(picture => picture.key === key), 0)
-        const picture = this.pictures[index], { scale } = this.data, { frame } = this.panes[index]
-        const head = picture.name ? HEAD * scale : 0
-        const width = frame.clientWidth, height = Math.round(head + frame.clientHeight + FOOT.height)
-        const colours = this.shades
-        const marks = written(pen => {
-            if (head) pen.text(picture.name + picture.note, 4, 18 * scale, 15 * scale, colours.ink, { anchor: 'start' })
-            draw(pen, picture, geometry(this.data.plane, width, frame.clientHeight, scale, head), colours, this.looks)
-            this.data.signature.forEach((line, row) =>
-                pen.text(line, 4, height - FOOT.height + FOOT.line * (row + 1) - 2, FOOT.text, colours.muted, { anchor: 'start' }))
-        }, true)
-        const drawing = new Blob([
-            `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" ` +
-            `font-family="${escaped(colours.font)}" role="img"><title>${escaped(picture.alt)}</title>` +
-            `<rect width="${width}" height="${height}" fill="${colours.paper}"/>${marks}</svg>`,
-        ], { type: 'image/svg+xml' })
-        if (format === 'svg') return saved(drawing, `${stem}.svg`)
-        const image = new Image(), canvas = document.createElement('canvas')
-        Object.assign(canvas, { width: width * SHARP, height: height * SHARP })
-        image.onload = () => {
-            canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height)
-            canvas.toBlob(blob => saved(blob, `${stem}.png`))
-            URL.revokeObjectURL(image.src)
-        }
-        image.src = URL.createObjectURL(drawing)
-    }
-}
-
-function saved(blob, file) {
-    const link = document.createElement('a')
-    link.href = URL.createObjectURL(blob)
-    link.download = file
-    link.click()
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
 }
 
 function element(kind, name, words = '') {
