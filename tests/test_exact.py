@@ -137,7 +137,6 @@ def surveyed(models):
     landscape = Landscape(resolution=3, images=20, directions=2, path_points=3, precision="float32")
     plan = landscape.plan(networks, "abc", IMAGES, device="cpu")
     with observed() as seen:
-        plan.seconds()
         list(landscape.run(plan))
     return seen
 

@@ -15,7 +15,7 @@ from ..fusion.importance import Neurons, Scores, importance_name
 from ..fusion.importance.scoring import check_parents_data
 from ..fusion.moments import Moments
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
-from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
+from ..fusion.task import Algorithm, Plan, Takes, Task
 from ..networks.code import check_same_code, parent_names
 from ..networks.levels import code_of
 from ..networks.levels.partition import say_what_is_left
@@ -278,18 +278,16 @@ def plan_alignment(task: Task, value: Averager) -> AlignmentPlan:
     ]
     check_parents_data(task)
     say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
-    # One pass through the parents; transport and matching do not count.
-    cost = Cost(len(task.inputs), groups=tuple(zip(*([group.width for group in each] for each in groups), strict=True)))
-    for target, widths in zip(targets, cost.groups, strict=True):
-        if (need := 2 * 8 * sum(widths) ** 2) > task.runtime.memory:
+    for target, *alike in zip(targets, *groups, strict=True):
+        count = sum(group.width for group in alike)
+        if (need := 2 * 8 * count**2) > task.runtime.memory:
             raise ValueError(
-                f"{value.title}: the {sum(widths)} neurons of all parents at {target.name!r} need {in_units(need)} for their "
+                f"{value.title}: the {count} neurons of all parents at {target.name!r} need {in_units(need)} for their "
                 f"inner products, but the budget is {in_units(task.runtime.memory)}. Use KF-Linear, which fits very many classes "
                 "some at a time, or Average."
             )
     return AlignmentPlan(
         task,
-        cost,
         parents=parents,
         fused=fused,
         groups=groups,

@@ -15,7 +15,7 @@ from ..fusion.fit import Gradient, Ridge
 from ..fusion.grouping import Hungarian
 from ..fusion.importance import Conductance, Importance, Scores, Uniform
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Cost, Plan, Takes, Task, planned
+from ..fusion.task import Algorithm, Plan, Takes, Task, planned
 from ..networks.outputs import check_class_scores
 from ..networks.statedicts import tensors_in
 from ..system.duplicates import duplicate
@@ -133,10 +133,7 @@ class Auto(Algorithm):
                 ("method", "Ensemble"),
             )
         distilled = Distilled() if self.distil and Distilled().samples(rest) > 1 else None
-        costs = [fusion.cost for _, fusion in trials.values()]
-        cost = Cost(sum(each.passes for each in costs) + len(decide[0]), groups=costs[0].groups)
-        cost = cost if distilled is None else distilled.with_training(cost, rest)
-        return AutoPlan(task, cost, deciding=decide, trials=trials, left_out=left_out, distilled=distilled)
+        return AutoPlan(task, deciding=decide, trials=trials, left_out=left_out, distilled=distilled)
 
     def split(self, task: Task) -> Sequence[tuple[Tensor, Tensor | None]]:
         """The samples to which fusions are fitted, and those held out, balanced over classes if known: inputs, and labels if all

@@ -17,7 +17,7 @@ from ..fusion.algorithm import FusionPlan, Retrofit
 from ..fusion.centring import recentred
 from ..fusion.eligibility import check_inputs, check_outputs, output_shape
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
+from ..fusion.task import Algorithm, Plan, Takes, Task
 from ..networks.architectures import ARCHITECTURES, build
 from ..networks.levels.kinds import BatchNorm
 from ..networks.levels.partition import say_what_is_left
@@ -95,9 +95,7 @@ class Distillation(Descent, Algorithm):
                 "the parents' classes."
             )
         say_what_is_left(written[0], task.inputs)
-        samples = len(task.inputs)
-        cost = Cost(samples, trained="network", epochs=self.epochs_range, samples=samples, batch=self.batch_size)
-        return Plan(task, cost)
+        return Plan(task)
 
     def run(self, plan: Plan) -> FusionResult:
         """Ask the teachers, then train the student."""
@@ -243,20 +241,13 @@ class Distilled(Retrofit):
         """Number of training samples."""
         return len(task.inputs) * (1 + self.copies if task.inputs.dim() == 4 else 1)
 
-    def with_training(self, fusion: Cost, task: Task) -> Cost:
-        """A fusion's cost, with one pass of the teachers over all copies, and the epochs."""
-        samples, descent = self.samples(task), self.descent
-        return Cost(
-            fusion.passes + samples, fusion.groups, "network", descent.epochs_range, samples, descent.batch_size
-        )
-
     def plan(self, task: Task) -> FusionPlan:
         """As `Retrofit.plan`; see `Algorithm`."""
         fusion = super().plan(task)
         check_class_scores(
             check_outputs(task.parents, task.inputs), "KF-Linear-KD", "Use KF-Linear.", ("method", "KF-Linear")
         )
-        return replace(fusion, cost=self.with_training(fusion.cost, task))
+        return fusion
 
     def run(self, plan: FusionPlan) -> FusionResult:
         """Fuse, ask the teachers, train."""

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
+from ..fusion.task import Algorithm, Plan, Takes, Task
 from ..networks.copies import evaluating, fed, watching
 from ..networks.hooks import hooks_of, refuse_changing_hooks
 from ..networks.levels import rows
@@ -40,14 +40,13 @@ class LinearProbe(Descent, Algorithm):
         """Check the classes and find the head; see `Algorithm`."""
         check_inputs(task.parents, task.inputs, target=None, least=2, method=self.title, written=task.parents[:1])
         check_outputs(task.parents, task.inputs)
-        samples, example = len(task.inputs), task.inputs[:2]
+        example = task.inputs[:2]
         _refuse_hooks(task.parents[0], example, "")
         head = head_of(task.parents[0], example)
         _refuse_hooks(task.parents[0], example, head)
         alone = "so the head cannot be trained alone. Use KF-Linear, or give each layer its own weights."
         refuse_shared(task.parents[0], head, "LP, parent 0", alone)
-        cost = Cost(samples, trained="head", epochs=self.epochs_range, samples=samples, batch=self.batch_size)
-        return Plan(task, cost)
+        return Plan(task)
 
     @torch.no_grad()
     def run(self, plan: Plan) -> FusionResult:

@@ -15,7 +15,7 @@ from ..fusion.eligibility import check_inputs
 from ..fusion.moments import Moments, cholesky
 from ..fusion.moments.layersums import LayerSums
 from ..fusion.results import FusionResult
-from ..fusion.task import Cost, Plan, Takes, Task
+from ..fusion.task import Plan, Takes, Task
 from ..networks.copies import watching
 from ..system import device as devices
 from ..system.device import on_device
@@ -61,8 +61,7 @@ class RegMean(WeightAverager):
         if task.target is not None:
             check_can_be_averaged([task.parents[0], task.target])
         task.parents_data()  # refuses a wrong number of data sets
-        # Products of a layer's inputs, and the solution, take about as long as ten forward passes.
-        return Plan(task, Cost(passes=10 * len(task.inputs)))
+        return Plan(task)
 
     @torch.no_grad()
     def run(self, plan: Plan) -> FusionResult:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..fusion.results import FusionResult
-from ..fusion.task import Algorithm, Cost, Plan, Takes, Task
+from ..fusion.task import Algorithm, Plan, Takes, Task
 from ..networks.outputs import check_class_scores
 from ..system.device import of, on_device
 from ..system.labels import check_classes, class_labels
@@ -38,7 +38,7 @@ class GreedySoup(WeightAverager):
                 "labels), or use Average, which is the uniform soup."
             )
         check_classes(class_labels(task.labels, "a greedy soup"), classes, "a greedy soup")
-        return Plan(task, Cost(passes=2 * len(task.inputs)))  # each parent alone, and as many means
+        return Plan(task)
 
     @torch.no_grad()
     def run(self, plan: Plan) -> FusionResult:

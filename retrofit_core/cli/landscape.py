@@ -52,7 +52,7 @@ class LandscapeRequest(Json, Overwrite, Logits):
         "create a file `cancel` there.",
     )
     resume: bool = setting(False, "Resume the landscape in --out, without measuring its points again.")
-    plan: bool = setting(False, "Print the number of points and the estimated time, then exit.")
+    plan: bool = setting(False, "Check everything, print the number of points, and exit.")
 
 
 @command("landscape", *options_of(RunConfig, *READING), *options_of(LandscapeSettings))
@@ -86,12 +86,11 @@ def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
         images = read_images(config, asked.split)
         plan = settings.plan(networks, spanning(networks, asked.through), images, device=context.params["device"])
         if asked.plan:
-            counts, seconds = plan.evaluations, plan.seconds()
+            counts = plan.evaluations
             if asked.json:
-                return print_json({"evaluations": counts, "seconds": seconds})
+                return print_json({"evaluations": counts})
             words = ", ".join(f"{count} of {name}" for name, count in counts.items())
-            points = f"{sum(counts.values())} points of weight space ({words})"
-            return say(f"{points}, about {seconds:.0f} s on this machine.")
+            return say(f"{sum(counts.values())} points of weight space ({words}).")
         known = Survey.load(folder) if asked.resume and folder and (folder / JSON).exists() else None
         surveys = settings.run(plan, monitor, known)
         if folder:

@@ -23,7 +23,7 @@ from .joint_spaces import Levels
 from .network_levels import check_groupings, cut_into_levels
 from .results import FusionResult, LevelReport, level_report
 from .search import Search
-from .task import Algorithm, Cost, Plan, Takes, Task, carry_out
+from .task import Algorithm, Plan, Takes, Task, carry_out
 from .walk import Step, Walk
 from .wide import joined, parts_of, with_parts
 
@@ -192,19 +192,15 @@ class Retrofit(Algorithm):
         for parent in levels.parents:
             task.importance.check(Neurons.of(parent))
         self._check_shares(task, levels)
-        passes = len(task.inputs)
         shape = output_shape(task.parents[0], task.inputs, "parent 0") if self.centre or self._ensembles else ()
         if self.centre:
             classes = check_class_scores(shape, "centring", "Leave centre out.")
             recentred(task, [[0.0] * classes] * len(task.parents))
-            passes += passes + sum(len(inputs) for inputs, _ in task.parents_data())  # if all differ
         if self._ensembles:
             check_class_scores(shape, f"head={self.head!r}", "Use head='scores'.", ("head", "scores"))
         check_parents_data(task)
         levels.check_memory(len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
-        widths = tuple(levels.widths(index) for index in range(len(levels.fused)))
-        # The estimate adds scores, groupings and fits.
-        return FusionPlan(task, Cost(passes, groups=widths), levels=levels)
+        return FusionPlan(task, levels=levels)
 
     def _check_shares(self, task: Task, levels: Levels) -> None:
         expected = (len(levels.parents), levels.fused[-1].width)

@@ -73,24 +73,6 @@ class Takes:
         return self.levels or self.tries
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Cost of a planned fusion, which the estimate converts to seconds."""
-
-    passes: float = 0
-    """Forward passes of samples through every parent"""
-    groups: tuple[tuple[int, ...], ...] = ()
-    """The parents' widths in each aligned neuron group"""
-    trained: str | None = None
-    """"network" or "head": what an optimiser trains"""
-    epochs: tuple[int, int] = (0, 0)
-    """Minimum and maximum"""
-    samples: int = 0
-    """Training samples"""
-    batch: int = 1
-    """Samples per step"""
-
-
 @dataclass(frozen=True, eq=False)
 class Task:
     """Parents, fusion data and further inputs, with the checks that all methods share.
@@ -249,7 +231,7 @@ class Task:
         rows = dict[bytes, int]()
         for row, sample in enumerate(inputs):
             rows.setdefault(sample.detach().numpy().tobytes(), row)
-        stand_ins = any(len(x) > 1 and not x.stride(0) for x, _ in pairs)  # an estimate has one sample, many times
+        stand_ins = any(len(x) > 1 and not x.stride(0) for x, _ in pairs)  # a check of a run has one sample, many times
         first = list(range(len(inputs)) if stand_ins else rows.values())
         labels = [y.cpu() for _, y in pairs if y is not None]
         return inputs[first], torch.cat(labels)[first] if len(labels) == len(pairs) else None
@@ -260,13 +242,10 @@ class Plan:
     """Checked inputs of a fusion. It prints as lines which fit on a screen."""
 
     task: Task
-    cost: Cost = Cost()
-    """Default: no noticeable cost"""
 
     def lines(self) -> list[str]:
-        """What is planned: the task, and what is trained."""
-        training = f"trains the {self.cost.trained} for up to {self.cost.epochs[1]} epochs"
-        return [self.task.headline, *[training] * (self.cost.trained is not None)]
+        """What is planned."""
+        return [self.task.headline]
 
     def __repr__(self) -> str:
         lines = self.lines()
@@ -297,7 +276,7 @@ class Algorithm(Value):
         return False
 
     def plan(self, task: Task) -> Any:
-        """Check everything, and cut, pair and load, without computing. The plan includes the cost.
+        """Check everything, and cut, pair and load, without computing.
 
         Raises:
             ValueError: the fusion is impossible.

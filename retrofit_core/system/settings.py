@@ -4,7 +4,7 @@
     class KMeans(Value):
         restarts: int = setting(10, "k-means++ starts; the lowest cost wins", Range(0, whole=True))
 
-Python, command line, forms, records and estimates all read these fields; none keeps a separate list.
+Python, command line, forms and records read these fields; none keeps a separate list.
 """
 
 import dataclasses

@@ -142,7 +142,7 @@ def board_of(**address) -> leaderboards.Leaderboard:
 def test_the_plan_counts_what_is_there_and_what_cannot_be(runs_folder):
     page = open_page(view="board", of="kf-linear", methods="KF-Linear,Average,LP", scores="conductance")
     assert clean(page), [element.value for element in [*page.error, *page.warning]]
-    assert "**3 runs**: 1 is already done, 2 to do. That takes **" in words(page)
+    assert "**3 runs**: 1 is already done, 2 to do." in words(page)
     table = tables(page)[0]
     assert "|1. KF-Linear|" in table and "Average|24.2" in table  # the run knows it
     assert "LP|" not in table and "Not run yet: LP. Measured with the run, but not timed yet: Average." in words(page)

@@ -9,10 +9,8 @@ import pytest
 
 from retrofit_app import bundle, figures, runs
 from retrofit_app.figures.waterfall import waterfall
-from retrofit_app.pages.fuse import ingredients as ask_page
 from retrofit_app.runs import ingredients
 from retrofit_app.runs.ingredients import finding, steps_of
-from retrofit_app.runs.times import about
 from retrofit_core.runs import store
 from retrofit_core.runs.comparison import configurations
 from retrofit_core.runs.store import COMPARISON
@@ -81,14 +79,6 @@ def test_what_is_compared_has_the_runs_own_options_where_they_apply():
     assert own == {"preset": "paper", "epochs": 3, "restarts": 2}
     assert control == {"preset": "paper", "epochs": 3, "grouping": "same_index"}
     assert configs[1].options == {"preset": "paper", "refit": False, "restarts": 2}
-
-
-@pytest.mark.parametrize(("name", "timed"), [("kf-gradient", 3), ("kf-linear", 6)])
-def test_fusions_without_a_fit_take_no_time_of_a_training(name, timed, monkeypatch):
-    said, entry = [], shipped_entry(name)
-    monkeypatch.setattr(ask_page.st, "button", lambda label, **_: said.append(label))
-    ask_page.ask(entry, store.Work(COMPARISON, Path("nowhere")))
-    assert "6 more fusions" in said[0] and about(timed * entry.status["seconds"]) in said[0]
 
 
 @pytest.mark.slow

@@ -1,13 +1,10 @@
 """Where a run stands, from the events of its record."""
 
 import json
-import time
 
-import numpy as np
 import pytest
 
-from retrofit_app import runs
-from retrofit_app.runs import progress, times
+from retrofit_app.runs import progress
 
 
 def write(folder, *events, start=1000.0):
@@ -114,47 +111,3 @@ def test_a_resumed_training_is_timed_from_its_first_epoch(tmp_path):
     assert progress.sentence(known, "AB", 1064.0, 990.0).endswith("· 74 s · about 35 s left in this stage")
     known.begun -= 300
     assert "min left in this stage" in progress.sentence(known, "AB", 1064.0, 990.0), "no thousands of seconds"
-
-
-SECONDS = {"s": 1, "min": 60, "h": 3600}
-HISTORIES = {
-    "none": [],
-    "one that took twice as long": [(20.0, 40.0)],
-    "always a third slower": [(second, second * 4 / 3) for second in range(5, 50)],
-    "anything from a tenth to tenfold": [(30.0, 30.0 * 10 ** (place / 10)) for place in range(-10, 11)],
-    "short ones slower, long ones faster": [(10.0 + n, 20.0) for n in range(9)]
-    + [(900.0 + n, 450.0) for n in range(9)],
-}
-
-
-@pytest.mark.parametrize("history", HISTORIES)
-def test_a_predicted_time_is_a_range_of_at_most_threefold(history):
-    for seconds in np.geomspace(5, 50_000, 400):
-        low, high = times.between(seconds, HISTORIES[history])
-        one, other = (int(count) * SECONDS[unit] for count, unit in (times.rounded(s).split() for s in (low, high)))
-        assert low < high and (other <= 3 * one or high < 5), (seconds, low, high)
-
-
-def test_a_predicted_time_is_learned_from_the_runs_that_were_predicted_alike():
-    low, high = times.between(30, HISTORIES["always a third slower"])
-    assert low < 40 < high and high / low < 1.5, "runs that agree make the range narrow"
-    assert np.prod(times.between(30, HISTORIES["one that took twice as long"])) == pytest.approx(2 * 30**2)
-    short, long = (
-        np.sqrt(np.prod(times.between(s, HISTORIES["short ones slower, long ones faster"]))) for s in (14, 904)
-    )
-    assert short == pytest.approx(20, rel=0.1) and long == pytest.approx(452, rel=0.05)
-    assert times.likely(60, []) == "**40 s to 2 min** as a first guess"
-    assert times.about(47) == "about 50 s"
-
-
-def test_predictions_of_finished_runs_are_read_and_a_resumed_one_is_left_out(runs_folder):
-    entries = []
-    for name, seconds in (("whole", 20.0), ("resumed", 0.0), ("going", 30.0)):
-        (runs_folder / name).mkdir(parents=True)
-        times.expect(runs_folder / name, 5.0)
-        times.expect(runs_folder / name, seconds)
-        status = {"state": "done" if name != "going" else "failed", "updated": time.time() + 40}
-        entries.append(runs.Entry(runs_folder / name, {}, status, {}, False, None, {}, 1))
-    ((predicted, taken),) = times.known(entries)
-    assert predicted == 20 and taken == pytest.approx(40, abs=1)
-    assert times.likely(20.0, entries).endswith("by your earlier runs")

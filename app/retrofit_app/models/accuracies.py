@@ -1,6 +1,5 @@
-"""Accuracies of the form's networks: from a run that measured them, or measured here if that is quick."""
+"""Accuracies of the form's networks: from a run that measured them, or measured here if they are small."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,12 +13,12 @@ from . import checkpoints, sources
 
 #: Most test images to measure on: five of them are half a percentage point.
 IMAGES = 1000
-#: Networks that need at most so many seconds are measured.
-QUICK = 1.0
+#: Networks with at most so many multiply-adds for an image are measured.
+QUICK = 2 * 10**7
 
 
 def words(picks: Any, name: str, entries: Sequence[Entry]) -> str:
-    """The share of test images a network gets right; "" if that is unknown and slow to measure.
+    """The share of test images a network gets right; "" if that is unknown and the network is large.
 
     Args:
         name: its checkpoint's name in configs.
@@ -36,16 +35,15 @@ def words(picks: Any, name: str, entries: Sequence[Entry]) -> str:
 
 @st.cache_data(max_entries=1000, show_spinner=False)
 def _measured(key: tuple, _picks: Any, _name: str) -> str:
-    """A network's accuracy in words, kept for all sessions; "" if it is slow to measure."""
+    """A network's accuracy in words, kept for all sessions; "" if it is large."""
     import torch
 
     from retrofit_core.networks.checkpoints import load_model
-    from retrofit_core.runs.estimate import forward_seconds
     from retrofit_core.training.evaluation import evaluate
 
     test = sources.images(_picks, "test")
     rows = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:IMAGES]
-    if forward_seconds(json.dumps(checkpoints.described(_name).spec)) * len(rows) > QUICK:
+    if checkpoints.operations(_name) > QUICK:
         return ""
     network, _ = load_model(sources.located(_name), like=test)  # its classes in these images' order
     accuracy = evaluate(network, test, rows=rows)["accuracy"]

@@ -1,6 +1,5 @@
 """Networks' answers to each test image: computed from stored checkpoints on demand and kept for all sessions."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,8 @@ from . import checkpoints, sources
 
 #: Most test images to ask about.
 IMAGES = 10_000
-#: Networks that need at most so many seconds are asked without a click.
-QUICK = 1.0
+#: Networks with at most so many multiply-adds are asked without a click.
+QUICK = 2 * 10**10
 #: Most networks whose answers are kept.
 MOST = 400
 #: Points by which a network may miss its recorded accuracy: other machines round differently, and two images flip.
@@ -60,30 +59,15 @@ def known(network: Network) -> Answers | None:
     return _kept().get(_key(network))
 
 
-def seconds(networks: Sequence[Network]) -> float:
-    """The approximate time to ask those not asked yet.
+def is_quick(networks: Sequence[Network]) -> bool:
+    """Whether those not asked yet are small enough to ask without a click.
 
     Raises:
         ValueError: a checkpoint or the data set is missing, damaged or not the record's.
     """
-    from retrofit_core.runs.estimate import forward_seconds
-
     wanted = [network for network in networks if known(network) is None]
-    total = 0.0
-    for network in wanted:
-        images = len(sources.test_images(network.entry))
-        for path in _paths(network):
-            total += forward_seconds(json.dumps(checkpoints.described(str(path)).spec)) * min(images, IMAGES)
-    return total
-
-
-def is_quick(networks: Sequence[Network]) -> bool:
-    """Whether asking those not asked yet is quick enough to do without a click.
-
-    Raises:
-        ValueError: as `seconds`.
-    """
-    return seconds(networks) <= QUICK
+    each = [checkpoints.operations(str(path)) for network in wanted for path in _paths(network)]
+    return not wanted or sum(each) * min(len(sources.test_images(wanted[0].entry)), IMAGES) <= QUICK
 
 
 def ask(network: Network) -> Answers:

@@ -6,19 +6,17 @@ from typing import Any
 from retrofit_core.runs import store, worker
 from retrofit_core.runs.store import ANALYSIS, FUSION, Work
 
-from . import times
 from .listing import entries, same_work
 from .records import home, read_entry, runs_folder
 
 
-def start(config: Any, training: Any = None, folder: Path | None = None, seconds: float = 0.0) -> Path:
+def start(config: Any, training: Any = None, folder: Path | None = None) -> Path:
     """Start a run, or return the finished or running one of the same work.
 
     Args:
         config: a `runs.RunConfig`; for file names see `home`.
         training: its parents' `TrainConfig`, if the worker should train the missing ones.
         folder: the runs folder.
-        seconds: that a new run is predicted to take, if known.
     Returns:
         The run's folder, which may be a shipped one.
     Raises:
@@ -43,9 +41,7 @@ def start(config: Any, training: Any = None, folder: Path | None = None, seconds
         if training is not None:
             _note_training(training, folder)
         _check_files(wanted, base)
-        is_new = not record.exists()
         create(record, config, base)
-        times.expect(record, seconds * is_new)
         _fuse(record, base)
     return record
 
@@ -67,7 +63,6 @@ def run_again(folder: Path) -> Path:
             return same
         _check_files(config.to_json(), base)
         create(folder, config, base)
-        times.expect(folder, 0.0)
         _fuse(folder, base)
     return folder
 

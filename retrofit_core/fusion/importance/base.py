@@ -149,10 +149,6 @@ class Importance(Value):
             ValueError: says what it does not cover, and a solution.
         """
 
-    def passes(self, levels: int) -> float:
-        """Forward and backward passes of each sample through a network with this number of levels; 0 if negligible."""
-        return 0.0
-
     def scores(self, neurons: Neurons, x: Tensor, y: Tensor | None, *, monitor: Monitor) -> Scores | Sequence[Tensor]:
         """One (width,) tensor per place, not negative; the caller adds 1e-8 and normalises them. Gradients are enabled.
 

@@ -48,10 +48,6 @@ class Conductance(Importance):
                 ("importance", "uniform"),
             )
 
-    def passes(self, levels: int) -> float:
-        """One pass for each point, for any number of levels."""
-        return self.steps + 1
-
     def scores(self, neurons: Neurons, x: Tensor, y: Tensor | None, *, monitor: Monitor) -> Scores:
         """Conductance at each tensor, (width,) each."""
         assert y is not None

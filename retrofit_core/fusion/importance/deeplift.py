@@ -68,10 +68,6 @@ class DeepLift(Importance):
             )
         check_rules(neurons.levels, self.fallback)
 
-    def passes(self, levels: int) -> float:
-        """Two per level."""
-        return 2.0 * levels
-
     def scores(self, neurons: Neurons, x: Tensor, y: Tensor | None, *, monitor: Monitor) -> Scores:
         """DeepLIFT at each level's output."""
         assert y is not None

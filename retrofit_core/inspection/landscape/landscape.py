@@ -67,14 +67,6 @@ class Plan:
         """Precision of the grid's products; None: the weights'."""
         return torch.bfloat16 if self.facts["precision"] == "bfloat16" else None
 
-    def seconds(self) -> float:
-        """Predicted time on this machine in its current state, from a fraction of one point's work."""
-        counts = self.evaluations
-        exact = sum(counts.values()) - counts["grid"]
-        once = self.mixtures.seconds()
-        on_grid = self.mixtures.seconds(self.precision) if self.precision else once
-        return exact * once + counts["grid"] * on_grid
-
 
 @dataclass(frozen=True)
 class Landscape(LandscapeSettings):

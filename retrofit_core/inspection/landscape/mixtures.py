@@ -1,6 +1,5 @@
 """Loss and accuracy of mixtures of networks at many points of weight space, with images decoded and normalised once."""
 
-import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import reduce
@@ -102,22 +101,6 @@ class Mixtures:
         tensors = views(self.weights[index], self._parameters) | views(self._buffers[index], self._statistics)
         parts = [functional_call(self._template, tensors, (x,)) for x in self.inputs.split(self.images_at_once())]
         return _loss_and_accuracy(torch.cat(parts), self.labels)
-
-    @devices.exact()
-    @torch.inference_mode()
-    def seconds(self, precision: torch.dtype | None = None) -> float:
-        """Predicted time of one point, from the second of two passes over some of the images."""
-        images = self.images_at_once(precision)
-        images = min(images, 32) if self._is_estimated else images
-        share = torch.eye(len(self.names), dtype=torch.float64)[0]
-        taken = 0.0
-        for _ in range(2):
-            devices.synchronise(self.device)
-            start = time.perf_counter()
-            self._logits(share, self.inputs[:images], precision)
-            devices.synchronise(self.device)
-            taken = time.perf_counter() - start
-        return taken * len(self.inputs) / images
 
     def _logits(self, share: Tensor, inputs: Tensor, precision: torch.dtype | None) -> Tensor:
         """(n, classes) outputs of a mixture (k,)."""

@@ -1,4 +1,4 @@
-"""All methods on one set of parents: the form, the cost, and the leaderboard as it fills."""
+"""All methods on one set of parents: the form, the plan, and the leaderboard as it fills."""
 
 from pathlib import PurePath
 from typing import Any
@@ -16,7 +16,7 @@ from retrofit_app.shell.picker import Choice
 from retrofit_app.widgets import works
 from retrofit_app.widgets.errors import guarded
 
-from . import cost, lecture, parameters, ranking, taking
+from . import lecture, parameters, plans, ranking, taking
 from .parameters import COMPARE, Board
 
 
@@ -49,7 +49,7 @@ def board(choice: Choice, palette: Palette) -> None:
         works.watch(lambda: leaderboard.going, lambda: growing(asked, palette))
         return
     above, below = st.empty(), st.empty()  # the last leaderboard vanishes at once, instead of turning grey
-    plan = cost.plan(leaderboard, choice.entries)
+    plan = plans.board_plan(leaderboard)
     with above.container():
         works.ended(leaderboard.state, leaderboard.folder, "finished runs are kept")
         _start(leaderboard, plan)
@@ -130,7 +130,7 @@ def _settings_words(entry: runs.Entry) -> None:
 # --- the worker -----------------------------------------------------------------------------------
 
 
-def _start(leaderboard: Leaderboard, plan: cost.BoardPlan) -> None:
+def _start(leaderboard: Leaderboard, plan: plans.BoardPlan) -> None:
     st.markdown(plan.words)
     if leaderboard.state == "done" and not plan.missing:
         st.caption("The leaderboard is complete.")

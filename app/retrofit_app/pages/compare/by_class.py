@@ -11,7 +11,6 @@ from retrofit_app.figures import Network, Palette, escaped
 from retrofit_app.figures.classes import class_sources, confusion_matrix, forgotten
 from retrofit_app.models import predictions
 from retrofit_app.runs.compared import FUSED, SEED, Group, Row
-from retrofit_app.runs.times import about
 
 from . import parameters
 from .parameters import COMPARE
@@ -99,9 +98,7 @@ def _of_row(group: Group, row: Row) -> predictions.Network:
 def _matrix(group: Group, row: Row, name: str, palette: Palette, origin: widgets.Several) -> None:
     try:
         network = _of_row(group, row)
-        if not predictions.is_quick([network]) and not st.button(
-            f"Run it on the images ({about(predictions.seconds([network]))})", key=f"ask-{name}"
-        ):
+        if not predictions.is_quick([network]) and not st.button("Run it on the images", key=f"ask-{name}"):
             return
         with st.spinner("Running the network…"):
             answers = predictions.ask(network)

@@ -9,7 +9,7 @@ import streamlit as st
 from retrofit_app import runs, widgets
 from retrofit_app.figures import escaped, letter, listing
 from retrofit_app.figures.planned import planned_table, planned_words
-from retrofit_app.models import estimates, sources
+from retrofit_app.models import sources
 from retrofit_app.runs import leaderboards, methods
 from retrofit_app.shell import picker
 from retrofit_app.widgets import controls, copies
@@ -38,15 +38,14 @@ def form() -> None:
     st.markdown("**Networks**")
     networks(picks)
     closed = closed_files(picks)
-    with st.spinner("Checking whether this works, and how long it takes…", show_time=True):
+    with st.spinner("Checking whether this works…", show_time=True):
         planned = plan.Plan() if closed else plan.plan(picks, picker.choice().entries)
     if picks.networks == "own" and picks.files and (reason := own_files.refusal()):
-        planned = replace(planned, config=None, refusal=reason, cures=())
+        planned = replace(planned, config=None, refusal=reason, cures=(), levels=())
     preview(planned)
     st.markdown("**Fusion**")
     fusion(picks)
-    if planned.config is not None:
-        level_preview(planned)
+    level_preview(planned)
     advanced(picks)
     with st.container(horizontal=True, vertical_alignment="center", key="fuse-action"):
         if closed:
@@ -208,10 +207,9 @@ def fusion(picks: Picks) -> None:
 
 def level_preview(planned: plan.Plan) -> None:
     """Draw whether parents and result fit together level by level and, folded, how."""
-    levels = estimates.levels(planned.config, planned.training, runs.home(planned.config.to_json()))
-    if levels:
-        with st.expander(f"Which level becomes which? {planned_words(levels)}", icon=":material/stacks:"):
-            st.html(planned_table(levels).html(widgets.palette()))
+    if planned.levels:
+        with st.expander(f"Which level becomes which? {planned_words(planned.levels)}", icon=":material/stacks:"):
+            st.html(planned_table(planned.levels).html(widgets.palette()))
 
 
 def advanced(picks: Picks) -> None:
@@ -296,7 +294,7 @@ def _part(name: str, names: list[str], words: Callable[[str], str]) -> None:
 
 
 def start(planned: plan.Plan, picks: Picks) -> None:
-    """Draw the estimate, or the refusal with its cures, and the button."""
+    """Draw the button, and why it cannot be pressed: the refusal with its cures, or the run that exists."""
     entries = picker.choice().entries
     same = runs.same_work(planned.config, entries) if planned.config else None
     busy = next((entry for entry in entries if not entry.shipped and entry.active), None)
@@ -312,8 +310,6 @@ def start(planned: plan.Plan, picks: Picks) -> None:
         )
     elif busy:
         st.info(f"Run {escaped(busy.name)} is still in progress (*Show it*, above), and only one can run at a time.")
-    else:
-        st.markdown(planned.words)
     with st.container(horizontal=True, vertical_alignment="center", width="content"):
         if planned.refusal:
             cures.buttons(planned.cures, picks)
@@ -326,4 +322,4 @@ def start(planned: plan.Plan, picks: Picks) -> None:
             help="Runs in its own process: you can reload or close the page, and return to the same address.",
         )
     if pressed:
-        starting.begin(planned.config, planned.training, planned.seconds)
+        starting.begin(planned.config, planned.training)

@@ -7,14 +7,13 @@ from retrofit_app.figures import Palette, claimed, escaped
 from retrofit_app.figures.waterfall import waterfall
 from retrofit_app.runs import ingredients
 from retrofit_app.runs.ingredients import finding, steps_of
-from retrofit_app.runs.times import about
 from retrofit_app.shell import navigation
 from retrofit_app.widgets import works
 from retrofit_app.widgets.errors import guarded
 from retrofit_core.runs.store import Work, notes_of
 
-#: Fusions that it needs: some without the fit, and two with it besides the run's own; one more without importance.
-UNFITTED, FITS = 3, 2
+#: Fusions that it needs besides the run's own; one more without importance.
+FUSIONS = 5
 
 
 @st.fragment
@@ -63,17 +62,13 @@ def drawn(entry: runs.Entry, work: Work, palette: Palette) -> None:
 def ask(entry: runs.Entry, work: Work) -> None:
     """Draw why there is nothing yet, and the button that measures it."""
     works.ended(work.state, work.folder, "not everything was measured")
-    seconds = entry.status.get("seconds")
     weighs = ingredients.weighs(entry.config.get("importance"))
-    fits, method = FITS + weighs, entry.config["method"]
-    long = fits + UNFITTED * (ingredients.WITHOUT_FIT[method] == method)  # of a training, others take seconds
-    takes = f", {about(long * seconds)}" if seconds else ""
     if st.button(
-        f"Measure it (up to {fits + UNFITTED} more fusions{takes})",
+        f"Measure it (up to {FUSIONS + weighs} more fusions)",
         key="start-ingredients",
         icon=":material/play_arrow:",
         help="Fuses with this run's groups but no fit, and with controls: random and same-index groups"
-        f"{', uniform importance' if weighs else ''}. The time is that of the machine of this run.",
+        f"{', uniform importance' if weighs else ''}.",
     ):
         works.start(lambda: ingredients.begin(entry))
 

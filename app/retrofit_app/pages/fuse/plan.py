@@ -1,4 +1,4 @@
-"""From the form's picks to the run they describe: configs, split, estimate, or the refusal."""
+"""From the form's picks to the run they describe: configs, split, levels, or the refusal."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,15 +8,12 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures import letter, listing, percent
-from retrofit_app.models import accuracies, checkpoints, estimates, sources, uploads
-from retrofit_app.runs import methods
-from retrofit_app.runs.times import likely
+from retrofit_app.models import accuracies, checkpoints, plans, sources, uploads
 from retrofit_core.system.refusals import Cure, cures_of
 
 from . import configs
 from .parameters import Picks
 
-MEBI, GIBI = 2**20, 2**30
 NO_FILES = (
     "No networks yet: name or upload two or more checkpoints to fuse, or one to compress. If you have none, the preset “Sharded "
     "digits” trains two in under a minute."
@@ -36,10 +33,8 @@ class Plan:
     """Settings with values that would avoid the refusal"""
     lacking: str = ""
     """What the user has yet to give, in place of a refusal"""
-    seconds: float = 0.0
-    """As predicted"""
-    words: str = ""
-    """Time and memory, in a sentence"""
+    levels: tuple[Any, ...] = ()
+    """`PlannedLevel`s of a method with levels"""
     counts: tuple[tuple[int, ...], ...] = ()
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -50,7 +45,7 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
     """What Start would do with these picks; errors that users can cause become the refusal.
 
     Args:
-        entries: all runs, which give times and accuracies.
+        entries: all runs, which give accuracies.
     """
     so_far = Plan()
     try:
@@ -68,15 +63,8 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
             return replace(so_far, lacking=NO_FILES)
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         so_far = replace(so_far, config=config)
-        estimate = estimates.estimate(config, training, runs.home(config.to_json()))
-        missing = training is not None and len(_files(picks, training)) < training.parts
-        return replace(
-            so_far,
-            refusal=checkpoints.form_words(estimate.refusal or ""),
-            cures=estimate.cures,
-            seconds=estimate.seconds,
-            words=_estimate_words(estimate, config, missing, entries),
-        )
+        answer = plans.plan(config, training, runs.home(config.to_json()))
+        return replace(so_far, refusal=checkpoints.form_words(answer.refusal), cures=answer.cures, levels=answer.levels)
     except ValueError as error:
         text = runs.without_folders(error)
         for name in filter(uploads.is_upload, picks.files):
@@ -194,21 +182,3 @@ def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.En
     elif checkpoint.accuracy is not None:
         words.append(f"{percent(checkpoint.accuracy)} of held-out images")
     return " · ".join(words)
-
-
-def _estimate_words(estimate: Any, config: Any, trains: bool, entries: list[runs.Entry]) -> str:
-    fuses = (
-        f"fusing {estimate.levels} level{'' if estimate.levels == 1 else 's'}"
-        if methods.takes(config.method).levels
-        else config.method
-    )
-    what = f"Training and {fuses}" if trains else f"{fuses[0].upper()}{fuses[1:]}"
-    memory = f", and {size(estimate.memory)} of memory" if estimate.memory else ""
-    return f"{what} {'take' if trains else 'takes'} {likely(estimate.seconds, entries)}{memory}."
-
-
-def size(count: int) -> str:
-    """A number of bytes in words."""
-    if count >= GIBI:
-        return f"{count / GIBI:.1f} GiB"
-    return f"{count / MEBI:.0f} MiB" if count >= 10 * MEBI else f"{count / MEBI:.1f} MiB"

@@ -14,9 +14,9 @@ from retrofit_app.shell.picker import open_run
 OPENED = "opened"  # what the session remembers
 
 
-def begin(config: Any, training: Any, seconds: float) -> None:
+def begin(config: Any, training: Any) -> None:
     """Start or open the run of a config; see `runs.start`."""
-    _open_started(lambda: runs.start(config, training, seconds=seconds))
+    _open_started(lambda: runs.start(config, training))
 
 
 def run_again(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The form of the next fine-tuning, its and the shown fine-tuning's parameters in the address, its cost, and Start."""
+"""The form of the next fine-tuning, its and the shown fine-tuning's parameters in the address, its images, and Start."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -88,7 +88,7 @@ def config_of(asked: TuningForm) -> Any:
 def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
     """Draw which images it takes, or why it is impossible; and Start."""
     try:
-        words = cost(entry, config)
+        words = training_words(entry, config)
     except ValueError as error:
         st.warning(
             f"This network cannot be fine-tuned: {escaped(runs.without_folders(error))}", icon=":material/block:"
@@ -101,8 +101,8 @@ def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
     st.code(config.command(works.record_of(entry)), language="bash", wrap_lines=True)
 
 
-def cost(entry: runs.Entry, config: Any) -> str:
-    """Its images, in words.
+def training_words(entry: runs.Entry, config: Any) -> str:
+    """How many images train the network, and how many are held out.
 
     Raises:
         ValueError: as `plan_finetuning`.

@@ -1,4 +1,4 @@
-"""The form of the next landscape: plane, resolution, images; its cost, and Start."""
+"""The form of the next landscape: plane, resolution, images; its evaluations, and Start."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,6 @@ from retrofit_app import runs
 from retrofit_app.address.rule import Control
 from retrofit_app.figures import escaped, lettered
 from retrofit_app.runs import followups
-from retrofit_app.runs.times import about
 from retrofit_app.widgets import controls, works
 from retrofit_core.runs.store import FINETUNING, Work
 
@@ -85,20 +84,16 @@ def config_of(asked: LandscapeForm, align: str | None, tuned: str | None) -> Any
 
 
 def start_row(entry: runs.Entry, config: Any, busy: bool) -> None:
-    """Draw the cost, or why it is impossible; and Start."""
+    """Draw what it evaluates, or why it is impossible; and Start."""
     try:
         if len(set(config.through)) < 3:
             raise ValueError("a plane needs three different networks. Choose another one.")
-        estimate = readings.estimate(entry, config)
+        counts = readings.evaluations(entry, config)
     except ValueError as error:
         st.warning(f"This cannot be measured: {escaped(lettered(str(error)))}", icon=":material/block:")
         return
-    parts = ", ".join(f"{count} for {what}" for what, count in estimate.evaluations.items())
-    alignment = " and the time of the alignment" if config.align else ""
-    st.markdown(
-        f"**{estimate.total} evaluations** of {config.landscape.images} images each ({parts}): "
-        f"**{about(estimate.seconds)}** on this machine{alignment}."
-    )
+    parts = ", ".join(f"{count} for {what}" for what, count in counts.items())
+    st.markdown(f"**{sum(counts.values())} evaluations** of {config.landscape.images} images each ({parts}).")
     with st.container(horizontal=True, vertical_alignment="center"):
         works.start_or_show(LANDSCAPES, entry, config, busy, "This landscape is already measured.", "primary")
         st.caption(f"Or on the command line, {runs.where(entry)}.{taking.where(entry)}")

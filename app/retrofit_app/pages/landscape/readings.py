@@ -1,7 +1,7 @@
-"""What the page reads: surveys, shared colours, a run's networks, the time a landscape takes."""
+"""What the page reads: surveys, shared colours, a run's networks, what a landscape evaluates."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -93,55 +93,33 @@ def names(entry: runs.Entry, align: str | None, tuned: str | None) -> list[str]:
     return networks + ([f"aligned {name}" for name in parents[1:]] if align else [])
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A landscape's cost on this machine."""
-
-    evaluations: dict[str, int]
-    """Purpose -> number of points in weight space"""
-    seconds: float
-
-    @property
-    def total(self) -> int:
-        """The number of all points."""
-        return sum(self.evaluations.values())
-
-
-def estimate(entry: runs.Entry, config: Any) -> Estimate:
-    """Evaluations and seconds of a `LandscapeConfig`; checks its plane unless a network has to be aligned first.
+def evaluations(entry: runs.Entry, config: Any) -> dict[str, int]:
+    """Purpose -> number of points in weight space; checks the plane unless a network has to be aligned first.
 
     Raises:
         ValueError: three networks on a line, too few images, or networks that cannot take these images.
     """
     of_run = list(material(entry, config.tuned).networks)
     spanning = config.through
-    if not set(spanning) <= set(of_run):  # aligned ones take as long as others
+    if not set(spanning) <= set(of_run):
         spanning = tuple([*(name for name in ("parent 0", "parent 1", "fused") if name in of_run), *of_run][:3])
     landscape = config.landscape
-    once, on_grid = _seconds(entry, spanning, landscape.images, landscape.norms, config.tuned)
+    _check(entry, spanning, landscape.images, config.tuned)
     networks = len(of_run) + (sum(name.startswith("parent ") for name in of_run) - 1 if config.align else 0)
-    counts = {
+    return {
         "networks": networks,
         "the grid": landscape.resolution**2,
         "the lines": 3 * landscape.path_points,
         "flatness": networks * (landscape.directions + 1),
     }
-    exact = sum(counts.values()) - counts["the grid"]
-    return Estimate(counts, exact * once + counts["the grid"] * on_grid)
 
 
-@kept(64, "Trying a point of the landscape…")
-def _seconds(
-    entry: runs.Entry, through: tuple[str, ...], images: int, norms: Any, tuned: str | None
-) -> tuple[float, float]:
-    """Seconds of a network, and of a grid point."""
+@kept(64, "Checking the plane…")
+def _check(entry: runs.Entry, through: tuple[str, ...], images: int, tuned: str | None) -> None:
     from retrofit_core.inspection.landscape import Landscape
 
     shared = material(entry, tuned)
-    trial = Landscape(resolution=2, images=images, norms=norms)
-    plan = trial.plan(shared.networks, through, shared.images(), device=entry.config.get("device") or "auto")
-    once = plan.mixtures.seconds()
-    return once, plan.mixtures.seconds(plan.precision) if plan.precision else once
+    Landscape(resolution=2, images=images).plan(shared.networks, through, shared.images(), device="cpu")
 
 
 # --- tables ---------------------------------------------------------------------------------------

@@ -1,0 +1,238 @@
+"""What a run would do, or why it cannot work, before any training or fusion."""
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..data import Images, load
+from ..data.sampling import balanced
+from ..data.splits import read_splits
+from ..fusion.grouping import Grouper
+from ..fusion.joint_spaces import Levels
+from ..methods import METHODS, RETROFITTING
+from ..networks import user_code
+from ..networks.architectures import Architecture, build, fitted, parse
+from ..networks.checkpoints import classes_of, load_model
+from ..networks.levels import Level
+from ..system.refusals import Cure, Refusal, cures_of
+from ..training.parents import TrainConfig
+from ..training.parents import plan as plan_training
+from .config import FIELDS, RunConfig
+from .inputs import Inputs, beside_parents, check_choices, check_fitting, class_shares, fusion_rows
+
+
+@dataclass(frozen=True)
+class Part:
+    """A level of one network."""
+
+    name: str
+    kind: str
+    width: int
+    """Neurons"""
+    positions: int
+    """Rows per sample: image positions, tokens, or 1"""
+
+
+@dataclass(frozen=True)
+class PlannedLevel:
+    """Levels of the parents, and the fused level that they become."""
+
+    parents: tuple[Part, ...]
+    fused: Part
+    becomes: str
+    """What happens to the neurons"""
+
+
+def levels_of_run(
+    config: RunConfig, training: TrainConfig | None = None, folder: str | Path = "."
+) -> tuple[PlannedLevel, ...]:
+    """Check a run, with the training of its parents, before any work.
+
+    Networks with blank weights go through the method's own checks, so refusals are the method's messages.
+
+    Args:
+        training: of the parents, if they are to be trained.
+        folder: folder that file names in the config are relative to.
+    Returns:
+        Its levels in order; () for methods without levels.
+    Raises:
+        Refusal: the run cannot work; the cures work here: the method's, and the most similar method of the paper.
+    """
+    folder = Path(folder).absolute()
+    try:
+        config, inputs = _blank_inputs(config, training, folder)
+        return _levels(config, inputs)
+    except ValueError as error:
+        raise Refusal(str(error).replace(f"{folder}/", ""), *cures_of(error)) from error
+
+
+def _levels(config: RunConfig, inputs: Inputs) -> tuple[PlannedLevel, ...]:
+    """As `levels_of_run`, for a run's inputs."""
+    try:
+        algorithm, plan = _plan(config, inputs)
+    except ValueError as error:
+        method = METHODS[config.method]
+        named = [cure for cure in cures_of(error) if _works(config, inputs, cure)]
+        others = sorted(RETROFITTING, key=lambda name: -len(METHODS[name].fixed.items() & method.fixed.items()))
+        asked = others if method.takes.levels or not named else []
+        similar = list(islice((cure for name in asked if _works(config, inputs, cure := ("method", name))), 1))
+        words = f" {similar[0][1]} works here." if similar and method.takes.levels else ""
+        raise Refusal(f"{error}{words}", *dict.fromkeys([*similar, *named])) from error
+    if not METHODS[config.method].takes.levels:
+        return ()
+    levels: Levels = plan.levels
+    return tuple(
+        PlannedLevel(
+            tuple(_part(parent[index]) for parent in levels.parents),
+            _part(level),
+            _becomes(levels, algorithm.grouping, index),
+        )
+        for index, level in enumerate(levels.fused)
+    )
+
+
+def _plan(config: RunConfig, inputs: Inputs) -> tuple[Any, Any]:
+    """The method's value and its plan.
+
+    Raises:
+        ValueError: the method's refusal.
+    """
+    keywords = inputs.keywords(config) | {"device": "cpu"}
+    algorithm, task = METHODS[config.method].prepare(inputs.models, inputs.fusion, **keywords)
+    return algorithm, algorithm.plan(task)
+
+
+def _works(config: RunConfig, inputs: Inputs, cure: Cure) -> bool:
+    """Whether the run is accepted with a cure."""
+    try:
+        _plan(*_cured(config, inputs, *cure))
+    except ValueError:
+        return False
+    return True
+
+
+def _cured(config: RunConfig, inputs: Inputs, name: str, value: Any) -> tuple[RunConfig, Inputs]:
+    """A config with a cure, and its inputs; another method keeps the settings that it has."""
+    if name == "method":
+        keywords = METHODS[value].keywords()
+        told = {option: given for option, given in (config.options or {}).items() if option in keywords}
+        score = config.importance if METHODS[value].takes.importance else RunConfig.importance
+        return dataclasses.replace(config, method=value, importance=score, options=told), inputs
+    if name == "target":
+        return dataclasses.replace(config, target=None), dataclasses.replace(inputs, target=None)
+    if name == "samples":
+        x, y = inputs.fusion
+        blanks = x[:1].expand(value, *x.shape[1:]), y[:1].expand(value)
+        return dataclasses.replace(config, samples=value), dataclasses.replace(inputs, fusion=blanks)
+    if name in FIELDS:
+        return dataclasses.replace(config, **{name: value}), inputs
+    return dataclasses.replace(config, options={**(config.options or {}), name: value}), inputs
+
+
+def _blank_inputs(config: RunConfig, training: TrainConfig | None, folder: Path) -> tuple[RunConfig, Inputs]:
+    """A config with its files located, and what `read_inputs` would load; untrained networks and images are blank.
+
+    Raises:
+        ValueError: a choice has no safe default, or the files do not belong together.
+    """
+    check_choices(config)
+    config = config.located(folder)
+    images = _images(config.data, config.mean, config.std, config.size)
+    if training is not None:
+        planned = plan_training(training, images)
+        models, rows = [_blank(json.dumps(spec)) for spec in planned.specs], planned.rows
+    else:
+        models = [_network(path, config, images) for path in config.models]
+        check_fitting(models, images)
+        rows = read_splits(config.splits, config.models, len(images.labels)) if config.splits else None
+    balanced(images.labels, config.samples, rows=fusion_rows(config, rows))
+    samples, target = config.samples * (1 + config.augment), config.target
+    blanks = torch.zeros(1, *images.shape).expand(samples, -1, -1, -1), torch.zeros(samples, dtype=torch.long)
+    image, label = (each[:1] for each in blanks)
+    of_a_parent = image.expand(config.importance_samples, -1, -1, -1), label.expand(config.importance_samples)
+    fused = None
+    if target is not None and os.path.isfile(target):
+        fused = load_model(target)[0]
+    elif target is not None:
+        user_code.allow(target)
+        fused = _blank(json.dumps(fitted(parse(target), images.shape, len(images.classes))))
+    inputs = Inputs(
+        models,
+        images,
+        blanks,
+        [of_a_parent] * len(models),
+        fused,
+        class_shares(config, images, rows),
+        [len(part) for part in rows] if rows else None,
+        _network(config.base, beside_parents(config), images) if config.base else None,
+    )
+    return config, inputs
+
+
+@lru_cache(maxsize=2)
+def _images(name: str, mean: Any, std: Any, size: int | None) -> Images:
+    """Training images, of which only labels and shape are read."""
+    return load(name, "train", mean, std, size)
+
+
+def _network(path: str, config: RunConfig, like: Images) -> nn.Module:
+    """The network of a checkpoint, cached for all methods of a leaderboard."""
+    stamp = Path(path).stat() if Path(path).exists() else None
+    stamped = (stamp.st_mtime_ns, stamp.st_size) if stamp else None
+    return _read(path, config.arch, like, config.weights, classes_of(config.models, like), stamped)
+
+
+@lru_cache(maxsize=4)  # whole networks
+def _read(
+    path: str,
+    arch: str | None,
+    like: Images,
+    weights: str,
+    order: tuple[str, ...],
+    stamp: tuple[int, int] | None,
+) -> nn.Module:
+    return load_model(path, arch, like=like, weights=weights, classes=order)[0]
+
+
+@lru_cache(maxsize=32)
+def _blank(spec: str) -> nn.Module:
+    """The network of a spec in JSON with zero weights: cheap to make, and enough to cut into levels.
+
+    Foreign networks stay as their factory makes them: their other tensors may not be zero.
+    """
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):
+        model = build(json.loads(spec))
+    if not isinstance(model, Architecture):
+        return model.eval()
+    model = model.to_empty(device="cpu").eval()
+    with torch.no_grad():
+        for tensor in model.state_dict().values():
+            tensor.zero_()
+    return model
+
+
+def _becomes(levels: Levels, grouping: object, index: int) -> str:
+    """What happens to a level's neurons, space by space."""
+    words = []
+    for space in levels.written(index):
+        if space.fixed:
+            words.append(f"{space.width} classes stay in their places" if levels.fused[index].head else "stay in place")
+        elif space.first < index:
+            words.append(f"grouped as at {levels.fused[space.first].name}")
+        elif isinstance(grouping, Grouper) and grouping.equal_widths:
+            words.append(f"{space.width} groups, one neuron of each network")
+        else:
+            words.append(f"{sum(space.widths)} neurons in {space.width} groups")
+    return "; ".join(dict.fromkeys(words))
+
+
+def _part(level: Level) -> Part:
+    return Part(level.name, level.kind, level.width, level.positions)
