@@ -3,6 +3,8 @@
 import json
 import os
 import struct
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -124,6 +126,26 @@ def test_a_file_without_tensors_is_not_recognised(path):
     path.write_bytes(layout(b"{}"))
     with pytest.raises(ValueError, match="not recognised from the keys"):
         load_model(path)
+
+
+def test_a_file_that_is_cut_off_says_so(model, path):
+    save_model(model, path)
+    whole = path.read_bytes()
+    for count in (0, 5, 40, len(whole) - 3):
+        path.write_bytes(whole[:count])
+        with pytest.raises(ValueError, match=r"model\.safetensors is cut off"):
+            load_model(path)
+
+
+def test_a_network_outlives_its_file(model, path):
+    """Weights that are mapped to a file kill the process once it is shortened in place."""
+    save_model(model, path)
+    code = (
+        f"import os; from retrofit_core import load_model; path = {str(path)!r}; model = load_model(path)[0];"
+        "os.truncate(path, 0); print(sum(p.sum() for p in model.parameters()).isfinite().item())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "True")
 
 
 def test_noise_gives_an_error_of_ours_or_a_model(model, path):

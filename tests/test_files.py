@@ -2,17 +2,39 @@
 
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from retrofit_core import load_model
+from retrofit_core.data import load
+from retrofit_core.data.splits import read_splits
+from retrofit_core.experiments.bundles import read_bundle
+from retrofit_core.networks import user_code
+from retrofit_core.networks.checkpoints import read_metadata
+from retrofit_core.runs import read_config
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Cancelled, Monitor
+from tests.marks import each_case
 
 ROOT = Path(__file__).parent.parent
+READERS: dict[str, Callable[[Path], object]] = {
+    "content": files.read,
+    "digest": files.digest,
+    "digest of several": lambda path: files.digest_of([path]),
+    "checkpoint": load_model,
+    "metadata": read_metadata,
+    "data": load,
+    "splits": lambda path: read_splits(path, ["a"], 10),
+    "run": lambda path: read_config(path.rename(path.with_name("config.json")).parent),
+    "architecture": lambda path: user_code.allow(f"{path.rename(path.with_suffix('.py'))}:make"),
+    "results": read_bundle,
+}
 
 
 def started(code: str) -> subprocess.Popen:
@@ -27,6 +49,28 @@ def started(code: str) -> subprocess.Popen:
 def kill(child: subprocess.Popen) -> None:
     child.send_signal(signal.SIGKILL)
     child.communicate()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@each_case("reader", READERS)
+@each_case("kind", ["device", "pipe", "loop"])
+def test_only_regular_files_are_read(tmp_path, reader, kind, nobody_trusts):
+    """The others may never end."""
+    path = tmp_path / "odd"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if kind == "device" else path)
+    with pytest.raises((OSError, ValueError)) as error:
+        READERS[reader](path)
+    assert any(part in str(error.value) for part in (str(path), "regular", "loop"))
+
+
+def test_a_folder_that_is_deleted_while_it_is_written_says_so(tmp_path):
+    says = pytest.raises(ValueError, match="the record was deleted while it was being written")
+    with says, files.locked(tmp_path / "run", "the record"):
+        shutil.rmtree(tmp_path / "run")
+        files.write(tmp_path / "run" / "status.json", "{}")
 
 
 @pytest.mark.slow

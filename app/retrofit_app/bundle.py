@@ -22,6 +22,7 @@ from retrofit_core.runs import RunConfig, execute
 from retrofit_core.runs.comparison import compare_runs, configurations
 from retrofit_core.runs.landscapes import LandscapeConfig, material_of
 from retrofit_core.runs.store import COMPARISON
+from retrofit_core.system.files import json_of
 
 HERE = Path(__file__).parent / "bundled"
 #: Seeds of split and training to try; SEED is shipped. It was picked because its parents are even (five classes each,
@@ -111,7 +112,7 @@ def build(folder: Path) -> dict[str, Any]:
 
 
 def _accuracies(folder: Path) -> dict[str, float]:
-    networks = json.loads((folder / "metrics.json").read_text())["networks"]
+    networks = json_of(folder / "metrics.json")["networks"]
     return {name: round(value["accuracy"], 2) for name, value in networks.items()}
 
 

@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperCommand
 
 from ..networks import user_code
-from ..system.files import write
+from ..system.files import json_of, write
 from ..system.monitor import Cancelled
 from ..system.refusals import Notice
 from ..system.texts import flag, read_value
@@ -77,7 +77,7 @@ def _words() -> dict[str, str]:
     cache = user_cache()
     file = cache / f"help-{sha256(str(core).encode()).hexdigest()[:12]}.json"
     with suppress(OSError, ValueError, TypeError, KeyError):
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json_of(file)
         if content["state"] == state:
             return content["words"]
     from .words import words

@@ -92,11 +92,13 @@ def _is_part_of(file: Path, source: Path) -> bool:
     """Whether writing a file would replace another one, or a file of a folder."""
     if source.name.endswith(".index.json"):
         source = source.parent  # which holds the shards
-    if file.resolve() == source.resolve():
+    if os.path.realpath(file) == os.path.realpath(source):
         return True
     if not os.path.exists(file) or not os.path.exists(source):  # Path.exists fails for long specs
         return False
-    return file.samefile(source) or (source.is_dir() and file.resolve().is_relative_to(source.resolve()))
+    return file.samefile(source) or (
+        source.is_dir() and Path(os.path.realpath(file)).is_relative_to(os.path.realpath(source))
+    )
 
 
 def check_folder(folder: Path | None, option: str) -> None:

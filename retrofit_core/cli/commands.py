@@ -213,7 +213,7 @@ def app_command(asked: AppRequest) -> None:
     # Otherwise, Streamlit collects garbage (0.1 s with torch loaded) after every run of a page, before it sends it.
     flags.append("--runner.postScriptGC=false")
     flags += [f"--server.port={asked.port}"] if asked.port else []
-    words = [sys.executable, "-m", "streamlit", "run", str(folder / "shell" / "main.py"), *flags]
+    words = [sys.executable, str(folder / "shell" / "serve.py"), "run", str(folder / "shell" / "main.py"), *flags]
     # Users run the commands shown in the workbench next to the runs folder, where data sets are in `data`.
     data = os.pathsep.join(filter(None, [str(runs.parent / "data"), os.environ.get("RETROFIT_DATA")]))
     environment = {**os.environ, "RETROFIT_RUNS": str(runs), "RETROFIT_DATA": data}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from ..system.files import digest_of
+from ..system.files import digest_of, json_of
 from . import cifar, digits, folders, medmnist, mnist, parquet, tiny_imagenet
 from .datasets import DATASETS, DataSet, plain, recognise
 from .images import Constants, Images, check_images, normalisation
@@ -203,7 +203,7 @@ def _folder(source: str) -> Path:
 def _notes(path: Path) -> Notes:
     """classes.json: a list of class names, or {"classes" or "names": [...], "mean": [...], "std": [...], "channels": 1}."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json_of(path)
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is not readable JSON: {error}") from error
     content = {"classes": content} if isinstance(content, list) else content

@@ -2,7 +2,6 @@
 
 import io
 import os
-import stat
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..system.extras import require
+from ..system.files import facts_of
 from ..system.registry import first_line
 from .images import Read
 from .sizes import LARGEST_IMAGE, Fit, fitted
@@ -89,11 +89,8 @@ def opened(data: bytes | str, where: str) -> "Image.Image":
     try:
         content = data
         if isinstance(content, str):
-            facts = os.stat(content)
-            if not stat.S_ISREG(facts.st_mode):  # a pipe would block
-                raise ValueError("it is no regular file")
-            if facts.st_size > LARGEST_FILE:
-                raise ValueError(f"the file has {facts.st_size} bytes, more than {LARGEST_FILE} are refused")
+            if (size := facts_of(content).st_size) > LARGEST_FILE:
+                raise ValueError(f"the file has {size} bytes, more than {LARGEST_FILE} are refused")
             content = Path(content).read_bytes()
         image = Image.open(io.BytesIO(content), formats=FORMATS)
     except OSError as error:

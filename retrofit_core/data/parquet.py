@@ -53,7 +53,9 @@ def _named(parent: Path, split: str) -> list[Path]:
 
 
 def _parquets(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("*.[pP][aA][rR][qQ][uU][eE][tT]") if not is_hidden(path.name))
+    return sorted(
+        path for path in folder.glob("*.[pP][aA][rR][qQ][uU][eE][tT]") if path.is_file() and not is_hidden(path.name)
+    )
 
 
 def _one_kind(parent: Path, split: str, kinds: dict[str, list[Path]]) -> list[Path]:

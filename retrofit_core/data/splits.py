@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..system.files import write
+from ..system.files import json_of, write
 from ..system.refusals import Refusal
 
 
@@ -106,7 +106,7 @@ def read_splits(path: str | Path, model_files: Sequence[str | Path], n_rows: int
     """
     path = Path(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json_of(path)
     except OSError as error:
         raise ValueError(f"splits file {path} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:

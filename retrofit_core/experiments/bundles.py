@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..runs.store import UNIT
-from ..system.files import key_of, write
+from ..system.files import json_of, key_of, write
 from .results import Result, all_results, rounded, seal_of
 from .units import ParentSource
 
@@ -94,7 +94,7 @@ def read_bundle(path: str | Path) -> Bundle:
         ValueError: the file is missing, no bundle, or damaged.
     """
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json_of(path)
         schema, seal, entries = content.pop("schema"), content.pop("seal"), content["results"]
     except OSError as error:
         raise ValueError(f"the bundle {path} cannot be read: {error.strerror}.") from error

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..runs.config import FIRST_METHOD
 from ..runs.store import UNIT
-from ..system.files import key_of, write
+from ..system.files import json_of, key_of, write
 
 SCHEMA = 1
 DAMAGED = ".damaged"
@@ -134,7 +134,7 @@ def read_result(root: str | Path, key: str) -> Result | None:
     """A unit's result; None if there is none. A damaged file is renamed, so that the unit is measured again."""
     path = path_of(root, key)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json_of(path)
         schema, seal = content.pop("schema"), content.pop("seal")
         result = Result(**content)
         if schema != SCHEMA or seal != seal_of(content) or result.key != key:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..networks.checkpoints import load_model, read_metadata, save_model
+from ..networks.checkpoints import load_model, read_metadata, read_tensors, save_model
 from ..networks.levels import Level, single_level
 from ..networks.symmetry import Group
 from ..networks.user_code import NotAllowed
@@ -258,7 +258,7 @@ class FusionResult:
         """
         folder = Path(folder)
         try:
-            facts = json.loads((folder / "result.json").read_text())
+            facts = files.json_of(folder / "result.json")
         except (OSError, ValueError) as error:
             raise ValueError(f"{folder} is not a saved fusion: result.json is missing or broken.") from error
         if not isinstance(facts, dict) or not {"config", "seconds", "importance"} <= facts.keys():
@@ -275,11 +275,9 @@ class FusionResult:
                     f"architecture, whose weights are overwritten: FusionResult.load({str(folder)!r}, model=NETWORK)."
                 ) from error
         else:
-            from safetensors.torch import load_file
-
             try:
-                model.load_state_dict(load_file(str(weights)))
-            except Exception as error:  # safetensors and torch have their own exceptions
+                model.load_state_dict(read_tensors(weights))
+            except Exception as error:  # torch has its own exceptions
                 raise ValueError(f"{weights} is broken or does not fit the model passed ({error}).") from error
         return cls(model, load_levels(folder), facts["config"], facts["seconds"], facts["importance"])
 

@@ -331,7 +331,7 @@ def _completed(spec: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]
 def _hugging_face(path: Path) -> str:
     """Advice on a file that Hugging Face's save_pretrained wrote, whose keys may differ from the network's."""
     with suppress(OSError, ValueError, AttributeError):
-        config = json.loads((path.parent / "config.json").read_text(encoding="utf-8"))
+        config = files.json_of(path.parent / "config.json")
         if "transformers_version" in config:
             return (
                 "It was written by save_pretrained, which may rename tensors: read it with from_pretrained in Python, and write "

@@ -66,7 +66,7 @@ def canonical(name: str) -> str:
 def absolute(name: str) -> str:
     """The name with the whole path of its file, if it names one."""
     module, _, function = name.rpartition(":")
-    return f"{Path(module).expanduser().resolve()}:{function}" if module.endswith(".py") else name
+    return f"{os.path.realpath(Path(module).expanduser())}:{function}" if module.endswith(".py") else name
 
 
 # --- who may name what ----------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def _place(name: str) -> tuple[Path, Path | None]:
     """
     module = name.rpartition(":")[0]
     if module.endswith(".py"):
-        path = Path(module).expanduser().resolve()
+        path = Path(os.path.realpath(Path(module).expanduser()))
         if not path.is_file():
             raise ValueError(f"the architecture {name!r} names the file {path}, which does not exist.")
         return path.parent, path

@@ -8,24 +8,25 @@ import collections
 import json
 import pathlib
 import re
-import struct
 import types
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.torch
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor
 
+from ..system.files import json_of, read
 from ..system.registry import first_line
+from .headers import LARGEST, metadata_of
 
 PICKLED = (".pt", ".pth", ".bin", ".ckpt", ".tar")  # timm's training writes .pth.tar
-LARGEST_HEADER = 100_000_000  # bytes, the limit of the safetensors format
 #: If a folder has several, the first is read.
 INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json", "*.safetensors.index.json", "*.index.json")
 DEEPEST = 6  # levels of nested mappings to search
@@ -74,7 +75,7 @@ def kind_of(path: Path) -> str:
             head = file.read(300)
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}.") from error
-    if len(head) > 8 and head[8:9] == b"{" and struct.unpack("<Q", head[:8])[0] <= LARGEST_HEADER:
+    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= LARGEST:
         return "safetensors"
     if head.startswith(b"PK\x03\x04"):
         return _kind_of_archive(path)
@@ -138,8 +139,12 @@ def content_of(path: Path) -> Any:
     """
     kind = kind_of(path)
     if kind == "safetensors":
-        with _opened(path) as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+        _metadata(path)
+        try:  # all of it in memory: a file that is shortened while it is mapped kills the process
+            return safetensors.torch.load(read(path))
+        # KeyError: a dtype that safetensors knows and torch does not.
+        except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
+            raise ValueError(f"{path} is damaged: {first_line(error)}. Copy it again.") from error
     return _sharded(path) if kind == "index" else _unpickled(path)
 
 
@@ -151,8 +156,7 @@ def facts_of(path: Path) -> dict[str, Any]:
     """
     kind = kind_of(path)
     if kind == "safetensors":
-        with _opened(path) as file:
-            facts = {name: _decoded(text) for name, text in (file.metadata() or {}).items()}
+        facts = {name: _decoded(text) for name, text in _metadata(path).items()}
         return classes_in(facts) | facts
     if kind == "torch":
         with suppress(ValueError):  # reading the tensors reports the error
@@ -160,15 +164,14 @@ def facts_of(path: Path) -> dict[str, Any]:
     return {}
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """A safetensors file; the library itself checks that header and data fit together."""
+def _metadata(path: Path) -> dict[str, str]:
     try:
-        with safe_open(path, "pt") as file:
-            yield file
-    # KeyError: a dtype that safetensors knows and torch does not.
-    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{path} is truncated, damaged, or no safetensors file: {first_line(error)}.") from error
+        with path.open("rb") as file:
+            return metadata_of(file)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise ValueError(f"{path} {error}") from None
 
 
 def classes_in(content: object) -> dict[str, Any]:
@@ -212,7 +215,7 @@ def files_of(path: Path) -> list[Path]:
 def _shards(index: Path) -> tuple[set[str], list[Path]]:
     """(names of tensors, files that hold them) in an index."""
     try:
-        placed = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        placed = json_of(index)["weight_map"]
         names, files = set(placed), sorted(set(placed.values()))
         if not files or any(file != Path(file).name for file in files):
             raise ValueError("shards are files beside it")
@@ -315,7 +318,7 @@ def other_kind(path: Path, state: Mapping[str, Any]) -> str:
 def _adapter_words(folder: Path) -> str:
     base = "BASE"
     with suppress(OSError, ValueError, AttributeError):
-        config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+        config = json_of(folder / "adapter_config.json")
         base = config.get("base_model_name_or_path") or base
     return (
         f"holds an adapter (LoRA or the like) in place of a whole network. In Python, with {base} loaded as `base`: "

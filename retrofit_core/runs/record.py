@@ -12,7 +12,7 @@ from typing import Any
 from ..fusion.results import FusionResult, LevelReport, load_levels
 from ..inspection import analysis as analysing
 from ..system.extras import library_version, require
-from ..system.files import digest, locked, write
+from ..system.files import digest, json_of, locked, write
 from ..system.monitor import Event, Monitor
 from ..system.position import Position
 from ..training.parents import read_training
@@ -63,7 +63,7 @@ def read_identity(folder: str | Path) -> Identity:
         ValueError: missing, damaged, or of another schema.
     """
     try:
-        content = json.loads((Path(folder) / "config.json").read_text())
+        content = json_of(Path(folder) / "config.json")
     except (OSError, ValueError) as error:
         raise ValueError(f"{folder} is not a run record: config.json is missing or broken.") from error
     check_schema(folder, content)
@@ -141,7 +141,7 @@ def read_run(folder: str | Path) -> Run:
             raise ValueError(f"{folder}: {Path(str(error.filename)).name} is missing from the record.") from error
         if damaged:
             raise ValueError(f"{folder}: {', '.join(damaged)} changed after the run was finished. Run it again.")
-        metrics, levels = json.loads((folder / "metrics.json").read_text()), load_levels(folder)
+        metrics, levels = json_of(folder / "metrics.json"), load_levels(folder)
     return Run(folder, config, status, levels, metrics)
 
 
@@ -155,7 +155,7 @@ def read_status(folder: str | Path) -> dict[str, Any]:
     if not path.exists():
         return dict(NEW)
     try:
-        status = json.loads(path.read_text())
+        status = json_of(path)
     except (OSError, ValueError) as error:
         raise ValueError(f"{folder}: status.json is broken.") from error
     check_schema(folder, status)

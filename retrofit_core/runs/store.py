@@ -42,6 +42,7 @@ CANCEL = "cancel"
 #: Written by the process that starts a worker: {"pid", "birth", "started", "work"}; during the start, of the starter:
 #: {"starter", "birth", "started", "work"}.
 WORKER = "worker.json"
+WORKER_FACTS = {"pid": int, "starter": int, "birth": float | int, "started": float | int, "work": str}
 #: Progress of work without status.json: state, name of the step, index, total, error; removed when done.
 NOTES = "analysing.json"
 #: Seconds between two writes of such a file: frequent enough for a progress bar, rare enough for any disk.
@@ -162,8 +163,8 @@ def state_of(folder: str | Path, status: Mapping[str, Any]) -> str:
     state = status["state"]
     if state == "done":
         return state
-    started = worker_lives(folder)
-    if started and worker_of(folder).get("started", 0) > status.get("updated", 0):
+    started, updated = worker_lives(folder), status.get("updated", 0)
+    if started and isinstance(updated, float | int) and worker_of(folder).get("started", 0) > updated:
         return "created"  # the status is an earlier attempt's: this process is still loading
     if state not in ACTIVE or started or files.is_locked(folder):
         return state
@@ -182,8 +183,9 @@ def notes_of(folder: str | Path) -> dict[str, Any]:
 
 
 def worker_of(folder: str | Path) -> dict[str, Any]:
-    """worker.json, or {}."""
-    return read_json(Path(folder) / WORKER)
+    """worker.json, or {} if it is missing or damaged."""
+    worker = read_json(Path(folder) / WORKER)
+    return worker if all(isinstance(worker.get(name), kind | None) for name, kind in WORKER_FACTS.items()) else {}
 
 
 def worker_lives(folder: str | Path) -> bool:
@@ -208,7 +210,7 @@ def lives(pid: int, birth: float | None = None) -> bool:
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
         return birth is None or abs(process.create_time() - birth) < CLOCK
-    except psutil.Error:
+    except (psutil.Error, ValueError, OverflowError):  # no process has such a number
         return False
 
 
@@ -235,7 +237,7 @@ def noting_a_process(runs: Path) -> list[Path]:
 def read_json(path: Path) -> dict[str, Any]:
     """A small JSON file; {} if missing or damaged."""
     try:
-        content = json.loads(path.read_text())
+        content = files.json_of(path)
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

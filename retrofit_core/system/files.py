@@ -1,15 +1,18 @@
 """Files: atomic writes, locks against a second writer, and digests of their content."""
 
+import errno
 import hashlib
 import itertools
 import json
 import os
 import shutil
+import stat
 import time
 import uuid
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -28,6 +31,42 @@ _digests: dict[tuple[str, int, int, int, int], str] = {}
 
 class Locked(ValueError):
     """Another writer holds the lock."""
+
+
+def facts_of(path: str | Path) -> os.stat_result:
+    """Size and times of a regular file.
+
+    Raises:
+        OSError: it is missing, or a folder, pipe or device: reading these may never end.
+    """
+    facts = os.stat(path)
+    if not stat.S_ISREG(facts.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return facts
+
+
+def read(path: str | Path) -> bytes:
+    """The content of a file that a user names.
+
+    Raises:
+        OSError: as in `facts_of`.
+    """
+    facts_of(path)
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def json_of(path: str | Path) -> Any:
+    """The content of a JSON file that a user names.
+
+    Raises:
+        OSError: as in `facts_of`.
+        ValueError: it is no JSON in UTF-8.
+    """
+    try:
+        return json.loads(read(path).decode())
+    except RecursionError as error:
+        raise json.JSONDecodeError("nested too deeply", "", 0) from error
 
 
 @contextmanager
@@ -66,6 +105,7 @@ def locked(folder: str | Path, what: str = "", name: str = LOCK, patience: float
         patience: seconds to wait.
     Raises:
         Locked: another writer, in this process or another one, holds it.
+        ValueError: the folder was deleted meanwhile.
     """
     path = Path(folder) / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,6 +122,10 @@ def locked(folder: str | Path, what: str = "", name: str = LOCK, patience: float
     try:
         path.write_text(str(os.getpid()))
         yield
+    except OSError as error:
+        if path.parent.exists():
+            raise
+        raise ValueError(f"{what or folder} was deleted while it was being written. Start again.") from error
     finally:
         path.unlink(missing_ok=True)  # while held: waiting processes notice and create a new one
         lock.release()
@@ -114,7 +158,7 @@ def digest(path: str | Path) -> str:
     Raises:
         OSError: missing or unreadable.
     """
-    path = Path(path).resolve()
+    path = Path(os.path.realpath(path))  # resolve() raises for links that lead in a circle
     before = _stamp(path)
     if before in _digests:
         return _digests[before]
@@ -155,7 +199,7 @@ def digest_of(paths: Sequence[str | Path]) -> str:
         if len(files) <= MOST_READ:
             content = digest(path)
         else:
-            facts = path.stat()
+            facts = facts_of(path)
             content = f"{facts.st_size} {facts.st_mtime_ns}"
         whole.update(f"{name}\0{content}\n".encode())
     return whole.hexdigest()
@@ -192,6 +236,6 @@ def _is_settled(stamp: tuple[str, int, int, int, int]) -> bool:
 
 
 def _stamp(path: Path) -> tuple[str, int, int, int, int]:
-    facts = path.stat()
+    facts = facts_of(path)
     # Also ctime: a program can set mtime back, but not ctime.
     return str(path), facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino

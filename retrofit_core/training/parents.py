@@ -15,7 +15,7 @@ from ..networks import user_code
 from ..networks.architectures import build, fitted, parse
 from ..networks.checkpoints import load_model, save_model
 from ..networks.symmetry import shuffled
-from ..system.files import write
+from ..system.files import json_of, write
 from ..system.monitor import Monitor
 from ..system.registry import find
 from ..system.settings import SEED_SETTING, check_setting
@@ -253,7 +253,7 @@ def read_training(folder: str | Path) -> TrainConfig | None:
     if not path.exists():
         return None
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json_of(path)
         if content["schema"] != SCHEMA:
             raise ValueError(f"it has schema {content['schema']}, this version reads {SCHEMA}")
         return TrainConfig.from_json(content["training"])

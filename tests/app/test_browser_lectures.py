@@ -76,6 +76,6 @@ def test_a_presenters_keys_reveal_hide_and_leave(open_page):
     press_until(page, "PageDown", "**shown=3**")
     page.get_by_text("better than A alone").wait_for()
     press_until(page, "PageDown", "**slide=2**")
-    page.keyboard.press("l")
+    page.keyboard.press("Escape")
     page.get_by_text("Take it with you").wait_for()
     assert "lecture" not in page.url and "shown" not in page.url

@@ -56,6 +56,24 @@ def test_a_page_on_a_phone_does_not_scroll_sideways_and_its_figures_have_words(o
         assert fill in (rgb(palette.muted), rgb(palette.ink))
 
 
+@pytest.mark.parametrize(
+    ("path", "frame"), [("/paper", ".retrofit-totals"), ("/paper?table=vgg11-full", "[class*=st-key-figure]")]
+)
+def test_the_papers_pictures_are_whole(open_page, path, frame):
+    page = open_page(path, width=390)
+    page.locator(frame).last.wait_for()
+    at_rest(page)
+    widths = "ones => ones.map(one => one.scrollWidth - one.clientWidth)"
+    assert max(page.locator(frame).evaluate_all(widths)) <= 1 and cut_or_touching(page) == []
+
+
+@pytest.mark.parametrize("width", [640, 720, 800])
+def test_levels_at_twice_its_size_does_not_scroll_sideways(open_page, width):
+    page = open_page(f"{LEVEL}grouping", width=width)
+    drawn(page, 3)
+    assert does_not_scroll_sideways(page)
+
+
 def test_tiles_stand_two_beside_each_other_and_the_fused_one_alone(open_page):
     page = open_page("/?run=kf-linear", width=390)
     page.locator(".retrofit-tiles .tile").nth(4).wait_for()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -21,16 +22,18 @@ from retrofit_app import bundle, figures, runs, widgets
 from retrofit_app.figures.planned import planned_words
 from retrofit_app.models import accuracies
 from retrofit_app.models.checkpoints import form_words
-from retrofit_app.pages.fuse import configs, parameters, presets
+from retrofit_app.pages.fuse import configs, going, parameters, presets
 from retrofit_app.pages.fuse.plan import Plan
 from retrofit_app.runs import levels, methods
 from retrofit_core import load_model, save_model
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import METHODS
+from retrofit_core.networks import user_code
 from retrofit_core.networks.architectures import build
 from retrofit_core.runs import RunConfig, create, execute, read_config
 from retrofit_core.runs.inputs import check_choices
+from retrofit_core.runs.store import birth_of
 from tests.marks import each_case
 
 from ..test_class_names import SPEC, image_folder
@@ -234,7 +237,9 @@ def test_the_form_says_only_what_its_picks_do():
         return planned_words([SimpleNamespace(parents=[SimpleNamespace(width=3)])] * count)
 
     assert [fit(1), fit(2)] == ["The only level fits together.", "Both levels fit together."]
-    assert "under *Architecture*" in form_words("x.safetensors does not say its architecture: name it with --arch NAME")
+    assert "under “Architecture”." in form_words(
+        "x.safetensors does not say its architecture: name it with --arch NAME"
+    )
     with pytest.raises(ValueError, match="only a splits file contains") as refused:
         scored = {"method": "KF-Linear", "importance": "conductance", "importance_data": "own"}
         check_choices(RunConfig(("a", "b"), fusion_from="iid", **scored))
@@ -476,7 +481,6 @@ def test_uploads_are_checked_and_kept_by_content_until_they_are_taken_back(runs_
         for name, parent in zip(("../../evil.safetensors", "b.safetensors"), bundle.PARENTS, strict=True)
     )
     torn = ("net.safetensors", first[1][:-4], first[2])
-    other = ("odd.safetensors", save({"a": torch.zeros(2)}), first[2])
     page = open_form(preset="own")
     assert not page.error and not page.warning and button(page, "start").disabled and len(page.info) == 1
 
@@ -488,16 +492,56 @@ def test_uploads_are_checked_and_kept_by_content_until_they_are_taken_back(runs_
     assert page.query_params["files"].startswith("uploads/") and stored.read_bytes() == first[1]
     assert stored.parents[1].name == "uploads" and "A, evil.safetensors: cnn" in words(page)
     assert page.text_area(key="fuse-files-text").value == "evil.safetensors (uploaded)"
-    assert upload(first, torn, other) == [stored]
-    assert "net.safetensors is not taken: it is incomplete" in errors(page)
-    assert "odd.safetensors is not taken: the architecture is not recognised" in errors(page)
+    assert upload(first, torn) == [stored]
+    assert "net.safetensors is not taken: it is cut off" in errors(page)
     # One network alone could be compressed, but nobody has asked for that.
-    assert "2 uploads were not taken. Remove them" in errors(page) and button(page, "start").disabled
+    assert "an upload was not taken. Remove it" in errors(page) and button(page, "start").disabled
     assert len(upload(first, second)) == 2 and not errors(page) and not button(page, "start").disabled
     (left,) = upload(second)
     assert left.name == "b.safetensors" and page.query_params["files"].endswith("/b.safetensors")
     button(page, "fuse-forget").click().run()
     assert not list(runs_folder.rglob("*.safetensors")) and "files" not in page.query_params
+
+
+def test_uploads_of_a_users_own_architecture_are_refused_until_it_is_named(runs_folder, tmp_path, nobody_trusts):
+    code = "import torch\ndef make():\n    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))\n"
+    (tmp_path / "uploaded_net.py").write_text(code)
+    user_code.allow(name := f"{tmp_path / 'uploaded_net.py'}:make")
+    page = open_form(preset="own")
+    content = save({"1.weight": torch.randn(10, 64), "1.bias": torch.zeros(10)})
+    page.file_uploader[0].set_value([(f"{each}.safetensors", content, "") for each in "ab"]).run()
+    assert "a.safetensors: the architecture is not recognised" in errors(page) and "under “Architecture”" in errors(
+        page
+    )
+    assert "uploads/" not in errors(page) and str(runs_folder) not in errors(page) and button(page, "start").disabled
+    page.selectbox(key="fuse-code").set_value(user_code.canonical(name)).run()
+    assert not errors(page) and not button(page, "start").disabled
+
+
+def test_a_run_that_cannot_be_read_is_a_line_that_can_be_deleted(runs_folder, shipped):
+    damage = {
+        "config.json": ["{", "[" * 100_000, {"schema": 2}, {"schema": 2, "config": {"models": 1}, "inputs": {}}],
+        "status.json": ["[]", {"schema": 2, "state": []}, {"schema": 2, "state": "running", "started": "noon"}],
+        "metrics.json": [{"networks": []}, {"networks": {"fused": {"accuracy": "good"}}}],
+        "title.txt": [b"\xff"],
+    }
+    for name, contents in damage.items():
+        for number, content in enumerate(contents):
+            folder = shutil.copytree(shipped.folder, runs_folder / f"bad-{name}-{number}")
+            content = json.dumps(content) if isinstance(content, dict) else content
+            (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    for number, worker in enumerate([{"pid": "x"}, {"pid": -1}, {"pid": 10**30}, {"pid": 1, "birth": []}]):
+        key = stopped(runs_folder, seed=number, state="running")
+        (runs_folder / key / "worker.json").write_text(json.dumps(worker))
+        (runs_folder / key / "events.jsonl").write_text('{"kind": "epoch"}\n[]\n{"kind": "level", "time": "noon"}\n')
+    page, bad = open_runs(), len(list(runs_folder.glob("bad-*")))
+    lines = [element.value for element in page.markdown if "cannot be read" in element.value]
+    assert len(lines) == bad == 10 and f"{bad} more cannot be read" in words(page) and not errors(page)
+    button(page, "delete-bad-status.json-0").click().run()
+    assert not (runs_folder / "bad-status.json-0").exists() and not errors(page)
+    for view in ("result", "new"):
+        page = page_at(view=view, run=key)
+        assert "could not be shown" not in errors(page) and not page.exception
 
 
 def test_runs_that_are_not_at_work_can_be_deleted(runs_folder, sleeper):
@@ -509,6 +553,20 @@ def test_runs_that_are_not_at_work_can_be_deleted(runs_folder, sleeper):
     assert f"Not deleted: run {going} is still running" in errors(page)
     assert set(page.query_params["ticks"].split("|")) == {going, "kf-linear"}  # shipped runs stay
     assert page.title[0].value == "Your runs" and key not in listed(page)
+
+
+@pytest.mark.parametrize("at_work", [False, True])
+def test_a_run_whose_folder_is_deleted_while_it_is_shown_says_so(runs_folder, at_work):
+    name = stopped(runs_folder, state="running", started=time.time())
+    if at_work:
+        facts = {"pid": os.getpid(), "birth": birth_of(os.getpid()), "started": 1.0, "work": "fuse"}
+        (runs_folder / name / "worker.json").write_text(json.dumps(facts))
+    page = page_at(run=name)
+    assert ("in progress" in page.title[0].value) == at_work
+    shutil.rmtree(runs_folder / name)
+    assert not going.is_going(runs_folder / name)
+    page.run()
+    assert f"Run {name} no longer exists: its folder was deleted" in errors(page) and "run" not in page.query_params
 
 
 def listed(page: AppTest) -> list[str]:

@@ -328,7 +328,7 @@ def test_broken_and_older_records_are_left_out_and_named(runs_folder, config):
     create(runs_folder / "good", config)
     known, problems = runs.entries()
     assert [entry.name for entry in known if not entry.shipped] == ["good"]
-    bad, older = problems
+    bad, older = (problems[runs_folder / name] for name in ("bad", "older"))
     assert "run bad cannot be read" in bad and older.startswith("older: another version wrote this record")
 
 

@@ -1,5 +1,6 @@
 """`retrofit app` as a process: it becomes its server."""
 
+import http.client
 import os
 import signal
 import socket
@@ -51,6 +52,34 @@ def test_ending_the_command_ends_its_server(tmp_path, name):
         for each in (*_children(process), process):
             with suppress(psutil.NoSuchProcess):
                 each.kill()
+
+
+def test_a_refused_websocket_asks_no_other_host(tmp_path):
+    """Streamlit would ask one for this machine's address, to compare it with the origin that it refuses."""
+    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as outside:
+        proxy = f"http://127.0.0.1:{outside.getsockname()[1]}"
+        command = [sys.executable, "-m", "retrofit_core", "app", "--port", str(port), "--no-browser"]
+        environment = {**os.environ, "http_proxy": proxy, "https_proxy": proxy, "no_proxy": "127.0.0.1"}
+        process = psutil.Popen([*command, "--runs", str(tmp_path)], stdout=subprocess.DEVNULL, env=environment)
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while not answers(port):
+                assert process.poll() is None and time.monotonic() < deadline
+                time.sleep(0.1)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+            upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+            key = {"Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Origin": "http://other.example"}
+            connection.request("GET", "/_stcore/stream", headers={**upgrade, **key})
+            assert connection.getresponse().status == 403
+            outside.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                outside.accept()
+        finally:
+            for each in (*_children(process), process):
+                with suppress(psutil.NoSuchProcess):
+                    each.kill()
+            process.wait(PATIENCE)
 
 
 def _children(process):

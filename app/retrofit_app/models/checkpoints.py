@@ -8,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from retrofit_app import runs
 from retrofit_app.figures import lettered
 from retrofit_core.system import files
 
@@ -117,13 +118,15 @@ def _described(path: str, content: str, arch: str) -> Checkpoint:
 
 
 def form_words(text: str) -> str:
-    """A library error reworded for the form, which has no command-line options and names networks by letters."""
+    """A library error reworded for the form, which has no command-line options and names networks by letters, without this
+    machine's folders."""
+    text = runs.without_folders(text)
     said, named, _ = text.partition(" (also of `retrofit app`;")
     if named:
         return said.replace("name it: --arch", "start the workbench with: retrofit app --arch") + "."
     problem, advice, _ = lettered(text).partition(": name it with --arch")
     if advice:
-        return f"{problem}. Name it below, under *Architecture*."
+        return f"{problem}. Name it below, under “Architecture”."
     problem = problem.replace(
         "Pass --splits FILE, or --importance-data fusion to use the fusion samples.",
         "Choose uniform importance, or networks with a splits file.",

@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.figures import letter
 from retrofit_app.figures.sheets import Sheet, columns_of, rows_of
+from retrofit_core.system.files import json_of
 
 from . import sources
 
@@ -62,7 +62,7 @@ def _filled(
     sheets: tuple[Sheet, ...],
 ) -> list[Sheet]:
     images = sources.images(source)
-    parts = {part.get("model"): part for part in json.loads(Path(path).read_text())["parts"]}
+    parts = {part.get("model"): part for part in json_of(path)["parts"]}
     return [replace(sheet, image=_drawn(sheet, images, parts[name])) for sheet, name in zip(sheets, names, strict=True)]
 
 

@@ -1,13 +1,13 @@
 """Checkpoints uploaded in the browser: checked and kept in the runs folder, each in a folder named after its content."""
 
 import hashlib
-import json
+import io
 import re
-import struct
 from contextlib import suppress
 from pathlib import PurePath
 
 from retrofit_app import runs
+from retrofit_core.networks.headers import metadata_of
 from retrofit_core.runs.store import alone
 from retrofit_core.system import files
 
@@ -78,17 +78,11 @@ def check(content: bytes) -> None:
     """Check an upload's size and header: a sender can bypass the browser's checks.
 
     Raises:
-        ValueError: it says what is wrong.
+        ValueError: what is wrong with it, as a sentence about "it".
     """
     if len(content) > LARGEST_UPLOAD:
         raise ValueError(f"it has {len(content) / 2**20:.0f} MiB; the limit is {LARGEST_UPLOAD // 2**20} MiB.")
-    length = struct.unpack("<Q", content[:8])[0] if len(content) >= 8 else 0
-    if not 2 <= length <= min(LARGEST_HEADER, len(content) - 8):
-        raise ValueError("it is not a safetensors file: no header of a sensible length comes first.")
     try:
-        header = json.loads(content[8 : 8 + length])
-        ends = [int(entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"]
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
-        raise ValueError("it is not a safetensors file: its header is damaged.") from None
-    if not ends or max(ends) != len(content) - 8 - length:
-        raise ValueError("it is incomplete: its header announces another length. Copy it again.")
+        metadata_of(io.BytesIO(content), LARGEST_HEADER)
+    except ValueError as error:
+        raise ValueError(f"it {error}") from None

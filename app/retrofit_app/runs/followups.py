@@ -3,12 +3,12 @@
 The folders are inside the run's; for shipped runs, work that was not shipped with them is in the runs folder.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 from retrofit_core.runs import store, worker
 from retrofit_core.runs.store import FINETUNING, Kind, Work
+from retrofit_core.system.files import json_of
 
 from .records import Entry, runs_folder
 
@@ -93,7 +93,7 @@ def metrics(tuning: Work) -> dict[str, Any]:
 
 def _read(tuning: Work, name: str, needed: tuple[str, ...] = ()) -> dict[str, Any]:
     try:
-        content = dict(json.loads((tuning.folder / name).read_text()))
+        content = dict(json_of(tuning.folder / name))
     except (OSError, ValueError, TypeError) as error:
         raise ValueError(f"{name} of the fine-tuning {tuning.name} cannot be read ({type(error).__name__}).") from error
     if missing := set(needed) - content.keys():

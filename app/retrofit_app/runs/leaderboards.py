@@ -6,6 +6,7 @@ the leaderboard's settings.json lists those that it made.
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -232,8 +233,7 @@ class KeptBoard(Work):
     @property
     def state(self) -> str:
         """As in `Leaderboard`."""
-        rows = read_json(self.folder / self.kind.growing).get("rows", [])
-        state = super().state
+        rows, state = read_json(self.folder / self.kind.growing).get("rows", []), super().state
         whole = sum(row.get("method", "") is not None for row in rows) >= self.settings["runs"]  # parents have none
         return "interrupted" if state == "done" and not whole else state
 
@@ -249,13 +249,16 @@ def kept(entries: Sequence[Entry]) -> list[KeptBoard]:
     free, boards = {entry.name: entry for entry in entries if not entry.shipped}, []
     for note in sorted(notes, key=lambda note: -note.stat().st_mtime):
         settings, kind = read_json(note), BOARDS[note.parent.parent.name]
-        if kind == SWEEP:
-            made = made_by(settings, read_json(note.parent / kind.growing)) if "over" in settings else ()
-        else:
-            made = settings["made"] if settings.keys() >= {*ASKED, "made"} else ()
-        if len(made) > 1 and (names := [name for name in free if name in made]):
-            found = tuple(free.pop(name) for name in names)
-            boards.append(KeptBoard(kind=kind, folder=note.parent, settings=settings, runs=found))
+        with suppress(LookupError, TypeError, AttributeError):  # of a damaged one: its runs are listed without it
+            if kind == SWEEP:
+                made = made_by(settings, read_json(note.parent / kind.growing)) if "over" in settings else ()
+            else:
+                made = settings["made"] if settings.keys() >= {*ASKED, "made"} else ()
+            board_runs = tuple(entry for name, entry in free.items() if name in made)
+            board = KeptBoard(kind=kind, folder=note.parent, settings=settings, runs=board_runs)
+            if len(made) > 1 and board_runs and board.state:
+                free = {name: entry for name, entry in free.items() if entry not in board_runs}
+                boards.append(board)
     return boards
 
 

@@ -1,6 +1,5 @@
 """What a run's record says of its levels, read for pages and files."""
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,6 +7,7 @@ import pandas as pd
 
 from retrofit_app import figures
 from retrofit_app.figures import Neurons
+from retrofit_core.system.files import json_of
 
 from . import methods
 from .records import Entry
@@ -74,11 +74,7 @@ def overview(entry: Entry) -> Overview:
     path = entry.folder
     try:
         table = pd.read_parquet(path / "levels.parquet").drop(columns="report", errors="ignore")
-        facts = (
-            json.loads((path / "analysis.json").read_text())
-            if "analysis.json" in entry.status.get("checksums", {})
-            else {}
-        )
+        facts = json_of(path / "analysis.json") if "analysis.json" in entry.status.get("checksums", {}) else {}
     except Exception as error:  # pyarrow and json raise several
         raise ValueError(f"the levels of run {path.name} cannot be read ({type(error).__name__}).") from error
     # Methods that only align neurons have no targets.

@@ -7,31 +7,48 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from retrofit_app.figures import margin
 from retrofit_core.runs.store import ACTIVE
 
-from .records import BUNDLED, TITLE, Entry, bundle_facts, home, read_entry, runs_folder
+from . import words
+from .records import BUNDLED, TITLE, Entry, bundle_facts, home, read_entry, runs_folder, unreadable
 
 
-def entries(folder: Path | None = None) -> tuple[list[Entry], list[str]]:
-    """Shipped runs in fixed order, then those of the runs folder, newest first; and one sentence for each unreadable run.
+def entries(folder: Path | None = None) -> tuple[list[Entry], dict[Path, str]]:
+    """Shipped runs in fixed order, then those of the runs folder, newest first; and a sentence on each unreadable one, by folder.
 
     Finished records are read again only when they change. Callers share the entries: do not modify them.
     """
     shipped = [(str(BUNDLED / name), True) for name in bundle_facts().get("runs", ())]
-    good, problems = [], []
+    good, problems = [], {}
     for path, is_shipped in [*shipped, *_records(folder or runs_folder())]:
         try:
             entry = _read(path, is_shipped, _stamp(path))
             # The stamp's files hold all of a finished run, but not of another.
-            good.append(entry if entry.status["state"] == "done" else read_entry(Path(path), is_shipped))
+            good.append(entry if entry.status["state"] == "done" else _listed(path, is_shipped))
         except ValueError as error:
-            problems.append(str(error))
+            problems[Path(path)] = str(error)
     return sorted(good, key=lambda entry: (not entry.shipped, 0 if entry.shipped else -_age(entry))), problems
 
 
 @lru_cache(maxsize=20_000)
 def _read(path: str, shipped: bool, _stamp: Any) -> Entry:
-    return read_entry(Path(path), shipped)
+    return _listed(path, shipped)
+
+
+def _listed(path: str, shipped: bool) -> Entry:
+    """A run that has all that lists show: one of them must not stop the page of another.
+
+    Raises:
+        ValueError: as in `read_entry`.
+    """
+    entry = read_entry(Path(path), shipped)
+    try:
+        words.label(entry), words.networks_words(entry), words.settings(entry), words.source(entry), entry.version
+        margin(entry.accuracy or 0.0, entry.images)
+    except Exception as error:  # a damaged file can hold anything
+        raise ValueError(unreadable(entry.folder, error)) from error
+    return entry
 
 
 def _records(folder: Path) -> list[tuple[str, bool]]:

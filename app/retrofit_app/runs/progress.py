@@ -1,10 +1,12 @@
 """A run's progress, read from its growing record: stage, losses, levels, time left. No Streamlit and no torch."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from retrofit_core.runs.store import notes_of
+from retrofit_core.system import files
 from retrofit_core.system.monitor import Event
 from retrofit_core.system.position import Position
 
@@ -68,7 +70,8 @@ class Progress(Position):
 def follow(folder: Path, progress: Progress) -> Progress:
     """Take in what was added to events.jsonl; half-written lines wait for the next call."""
     try:
-        with (folder / "events.jsonl").open("rb") as file:
+        files.facts_of(events := folder / "events.jsonl")
+        with events.open("rb") as file:
             file.seek(progress.offset)
             text = file.read()
     except OSError:
@@ -76,11 +79,8 @@ def follow(folder: Path, progress: Progress) -> Progress:
     whole = text[: text.rfind(b"\n") + 1]
     progress.offset += len(whole)
     for line in whole.splitlines():
-        try:
+        with suppress(Exception):  # a damaged line can hold anything
             event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict):
             progress.take(event, float(event.get("time", 0.0)))
     return progress
 

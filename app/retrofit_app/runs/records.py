@@ -7,8 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
+from retrofit_core.networks.headers import metadata_of
 from retrofit_core.runs.store import ACTIVE, ANALYSIS, NEW, Work, check_schema, read_json, state_of
 from retrofit_core.system import files
 
@@ -75,6 +74,11 @@ class Entry:
         return self.metrics.get("networks", {}).get("fused", {}).get("accuracy")
 
     @property
+    def images(self) -> int:
+        """On which that was measured."""
+        return self.metrics.get("networks", {}).get("fused", {}).get("samples", 0)
+
+    @property
     def version(self) -> tuple[str, float]:
         """Changes with the record; a key for caches."""
         return str(self.folder), float(self.status.get("updated", 0))
@@ -92,25 +96,28 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
         ValueError: one of them is missing or broken, or from before version 0.2.0.
     """
     try:
-        content = _read(folder, "config.json")
+        content = files.json_of(folder / "config.json")
         check_schema(folder.name, content)
         config = content["config"]
         try:
-            status = _read(folder, "status.json")
+            status = files.json_of(folder / "status.json")
         except FileNotFoundError:
             status = dict(NEW)
-        metrics = _read(folder, "metrics.json") if status["state"] == "done" else {}
+        metrics = files.json_of(folder / "metrics.json") if status["state"] == "done" else {}
         inputs = content["inputs"]
         training = (
             content["training"] if "training" in content else _training(config, home(config, folder.parent, inputs))
         )
         called = folder / TITLE
-        title = called.read_text("utf-8").strip()[:MOST_LETTERS] if called.exists() else ""
+        title = files.read(called).decode().strip()[:MOST_LETTERS] if called.exists() else ""
         return Entry(folder, config, status, metrics, shipped, training, inputs, title)
-    except (OSError, UnicodeError, json.JSONDecodeError, LookupError, TypeError) as error:
-        raise ValueError(
-            f"run {folder.name} cannot be read and is left out ({type(error).__name__}: {error})."
-        ) from error
+    except (OSError, UnicodeError, json.JSONDecodeError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(unreadable(folder, error)) from error
+
+
+def unreadable(folder: Path, error: Exception) -> str:
+    """A sentence on a run whose files are damaged."""
+    return f"run {folder.name} cannot be read ({type(error).__name__}: {error})."
 
 
 def rename(entry: Entry, title: str) -> None:
@@ -134,7 +141,7 @@ def architecture(entry: Entry) -> str:
     names = (entry.training or {}).get("arch")
     try:
         names = names or [_noted(entry.base / name, "architecture")["architecture"] for name in entry.config["models"]]
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+    except (OSError, ValueError, KeyError, TypeError):
         return ""
     return " and ".join(dict.fromkeys(map(_spec_words, names)))
 
@@ -150,20 +157,13 @@ def _spec_words(name: Any) -> str:
 
 def _noted(checkpoint: Path, what: str) -> Any:
     """What a checkpoint's metadata say, read without torch."""
-    return json.loads(_metadata(str(checkpoint), checkpoint.stat().st_mtime_ns)[what])
+    return json.loads(_metadata(str(checkpoint), files.facts_of(checkpoint).st_mtime_ns)[what])
 
 
 @lru_cache(maxsize=10_000)
 def _metadata(checkpoint: str, _changed: int) -> dict[str, str]:
-    with safe_open(checkpoint, "numpy") as file:
-        return file.metadata() or {}
-
-
-def _read(folder: Path, name: str) -> Any:
-    with open(
-        os.path.join(folder, name), "rb"
-    ) as file:  # a third of the time of Path.read_text, for thousands of files
-        return json.loads(file.read())
+    with open(checkpoint, "rb") as file:
+        return metadata_of(file)
 
 
 def bundle_facts() -> dict[str, Any]:
@@ -220,10 +220,10 @@ def class_counts(entry: Entry) -> list[list[int]] | None:
     try:
         if not config.get("splits"):
             return [_counts_of(entry.base / name) for name in config["models"]]
-        parts = json.loads((entry.base / config["splits"]).read_text())["parts"]
+        parts = files.json_of(entry.base / config["splits"])["parts"]
         named = {part.get("model"): part["class_counts"] for part in parts}
         return [named[Path(model).name] for model in config["models"]]
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

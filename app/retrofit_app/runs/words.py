@@ -1,6 +1,7 @@
 """A run in words: its line in the picker, its details, the settings in which runs differ, whether this version made it, how it
 ended."""
 
+import re
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 from retrofit_app.figures import letter, lettered, percent
 from retrofit_core.runs.store import notes_of, worker_of
 from retrofit_core.runs.worker import LOG, exit_code, was_ended
+from retrofit_core.system import files
 from retrofit_core.system.extras import library_version
 
 from .methods import chosen_words, decided, weighs
@@ -187,7 +189,7 @@ def failure(entry: Entry) -> str:
         code = exit_code(worker_of(entry.folder).get("pid", -1)) or 0
         how = f" by {signal.Signals(-code).name}" if code < 0 else ""
         return f"The worker was killed{how} before it finished. {_finished_part(entry)}"
-    return f"Failed: {lettered(entry.status.get('error') or 'no reason was recorded.')} {_finished_part(entry)}"
+    return f"Failed: {lettered(without_folders(entry.status.get('error') or 'no reason was recorded.'))} {_finished_part(entry)}"
 
 
 def error_of(folder: Path) -> str:
@@ -204,6 +206,7 @@ def without_folders(text: object, *paths: Path | str) -> str:
     words = str(text)
     for path in paths:
         words = words.replace(str(path), PurePath(path).name)
+    words = re.sub(r"uploads/[0-9a-f]{16}/", "", words)  # see `models.uploads`
     return words.replace(f"{runs_folder()}/", "").replace(str(runs_folder()), "RUNS").replace(str(Path.home()), "~")
 
 
@@ -221,7 +224,7 @@ def _finished_part(entry: Entry) -> str:
 def log_tail(folder: Path, lines: int = 12) -> str:
     """The last lines of the worker's output, without this machine's folders."""
     try:
-        text = (folder / LOG).read_text(errors="replace")
+        text = files.read(folder / LOG).decode(errors="replace")
     except OSError:
         return ""
     return without_folders("\n".join(text.splitlines()[-lines:]))

@@ -76,7 +76,7 @@ def way_in(shows: str, turns: str, keys: str = "") -> None:
             on_click=toggle,
             shortcut="L" if are_on else None,
             help=f"For a projector: {shows}, as large as the window. Page down and page up (or the arrows) reveal answers and go "
-            f"through the {turns}. L starts and ends it, H hides or reveals all answers. "
+            f"through the {turns}. L starts it, L or Esc ends it, H hides or reveals all answers. "
             "The address remembers it, so a link opens the same view.",
         )
         st.toggle(
@@ -139,6 +139,7 @@ def ends(turn: Callable[[int], None], answers: int = 0) -> None:
             for key, by in PAGES.items():
                 st.button(f"Turn, {key}", key=f"go-{key}", on_click=go, args=(by,), shortcut=key, help="Another page.")
             st.button("All answers", key="go-all", on_click=reveal_all, shortcut="H", help="Shows or hides them.")
+            st.button("Leave, Esc", key="go-out", on_click=toggle, shortcut="Esc", help="Back to the whole page.")
 
 
 @st.fragment

@@ -1,6 +1,7 @@
 """The picker of the run that all pages show."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import streamlit as st
 
@@ -9,6 +10,7 @@ from retrofit_app.address import session
 from retrofit_app.address.rule import option
 from retrofit_app.address.session import ALL
 from retrofit_app.figures import escaped
+from retrofit_app.figures.words import first_up
 
 from . import navigation
 
@@ -23,6 +25,8 @@ class Choice:
     """All runs"""
     first: str
     """The run shown if the address names none"""
+    unreadable: dict[Path, str]
+    """A sentence on each run that cannot be read, by folder"""
 
 
 def choice() -> Choice:
@@ -32,12 +36,17 @@ def choice() -> Choice:
 
 def pick_run() -> Choice:
     """Draw the picker and choose the run that all pages show, from the address or the picker."""
-    entries, problems = runs.entries()
+    entries, unreadable = runs.entries()
     if not entries:
         raise ValueError("the shipped example is missing. Make it again: python -m retrofit_app.bundle")
     named = runs.bundle_facts().get("first")
     first = next((entry.name for entry in entries if entry.shipped and entry.name == named), entries[0].name)
     by_name, labels = {entry.name: entry for entry in entries}, runs.labels(entries)
+    before = st.session_state.get("shown")
+    if before and before.entry.name not in by_name and ALL.address().get("run") == before.entry.name:
+        gone = f"run {before.entry.name} no longer exists: its folder was deleted. This is another one."
+        st.warning(escaped(first_up(unreadable.get(before.entry.folder, gone))))
+        ALL.move(run=first)
     chosen = ALL.one(option("run", list(by_name), first, "run"))
     with st.sidebar:
         navigation.menu()
@@ -55,9 +64,9 @@ def pick_run() -> Choice:
         st.caption(
             f"{sum(entry.shipped for entry in entries)} shipped, {sum(not entry.shipped for entry in entries)} of your own."
         )
-        for problem in problems:
-            st.caption(f":material/warning: {escaped(problem)}")
-    st.session_state["shown"] = Choice(by_name[chosen], entries, first)
+        if unreadable:
+            st.caption(f":material/warning: {len(unreadable)} more cannot be read: see *Your runs*.")
+    st.session_state["shown"] = Choice(by_name[chosen], entries, first, unreadable)
     return choice()
 
 

@@ -83,7 +83,7 @@ class Analysis:
         """
         folder = Path(folder)
         try:
-            facts = json.loads((folder / "analysis.json").read_text())
+            facts = files.json_of(folder / "analysis.json")
             # opened here, because numpy leaves damaged files open
             with (folder / "analysis.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 levels = [_read_level(level, arrays, index) for index, level in enumerate(facts.pop("levels"))]

@@ -209,7 +209,7 @@ class Survey:
         """
         path = FilePath(folder) / JSON
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = files.json_of(path)
         except (OSError, ValueError) as error:
             raise ValueError(f"{path} is missing or broken. Compute the landscape again.") from error
         return cls.from_json(content)

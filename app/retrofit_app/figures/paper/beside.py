@@ -118,7 +118,10 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
             *(up_paper(value, edge(palette.muted, 1, "dot")) for value, *_ in uprights),
             *(across_paper(end + 0.5, edge(palette.line)) for end in _group_ends(lines)),
         ],
-        annotations=[note(words, x, 1, palette.muted, yshift=shift, **TOP) for x, words, shift in uprights],
+        annotations=[
+            note(words, x, 1, palette.muted, yshift=shift, xanchor="right" if x > max(values) / 2 else "left", **TOP)
+            for x, words, shift in uprights
+        ],
         xaxis=axis(kind.name, side="bottom", **kind.axis(values)),
     )
 

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from html import escape
+from textwrap import wrap
 from typing import Any
 
 from ..drawing import BELOW, Trace, drawn, room, rows, scatter
 from ..palette import Palette
 from ..picture import Picture
 
-#: Heights in px: a row, a legend entry, the axis' numbers, its title.
-ROW, ENTRY, NUMBERS, TITLE = 25, 21, 28, 24
+#: Heights in px: a row, a line of its name, a line of the legend or of the axis' title, the axis' numbers.
+ROW, LINE, ENTRY, NUMBERS = 25, 19, 21, 28
+#: Letters in a line of a row's name, and of other words, so that a phone has room beside them.
+NAME, WORDS = 25, 36
 #: Prefixes of the paper's own methods, and rows that are not methods.
 OURS = ("HF-", "KF-")
 PARENT, REFERENCES, BEST = "Parent ", ("Ensemble", "Average"), ", best"
@@ -67,6 +70,8 @@ def dot_plot(
     what: str,
     finding: str = "",
     above: int = 12,
+    *,
+    xaxis: dict[str, Any],
     **more: Any,
 ) -> Picture:
     """A figure of `dots` with its legend below; see `drawn`.
@@ -74,17 +79,24 @@ def dot_plot(
     Args:
         names: the rows.
         above: px above the first.
+        xaxis: the horizontal axis, with a title.
     """
-    bottom = NUMBERS + TITLE + ENTRY * sum(trace["showlegend"] for trace in traces) + 8
+    lines = [wrap(name, NAME) for name in names]
+    traces = [{**trace, "name": "<br>".join(wrap(trace["name"], WORDS))} for trace in traces]
+    title = "<br>".join(wrap(xaxis["title"]["text"], WORDS))
+    below = [title, *(trace["name"] for trace in traces if trace["showlegend"])]
+    bottom = NUMBERS + ENTRY * sum(1 + words.count("<br>") for words in below) + 8
+    shown = {"tickvals": list(names), "ticktext": ["<br>".join(each) for each in lines]}
     return drawn(
         palette,
         traces,
-        above + bottom + ROW * len(names),
+        above + bottom + max(ROW, *(LINE * len(each) for each in lines)) * len(names),
         what,
         finding,
-        margin=(room(names), 12, above, bottom),
+        margin=(room([line for each in lines for line in each]), 12, above, bottom),
         legend=BELOW,
-        yaxis=listed(names, palette, range=[len(names) - 0.4, -0.6]),
+        xaxis={**xaxis, "title": {"text": title}},
+        yaxis=listed(names, palette, range=[len(names) - 0.4, -0.6], **shown),
         **more,
     )
 

@@ -50,8 +50,11 @@ def notice(entries: list[runs.Entry], watched: str = "") -> None:
 
 
 def is_going(folder: Path) -> bool:
-    """Whether a run has not ended; its progress is forgotten then."""
-    active = runs.read_entry(folder).active
+    """Whether a run has not ended; its progress is forgotten then. A run that is gone is the picker's to tell."""
+    try:
+        active = runs.read_entry(folder).active
+    except ValueError:
+        active = False
     if not active:
         st.session_state.pop(f"progress:{folder}", None)
     return active

@@ -1,7 +1,7 @@
 """Your runs: one table with filter and ticks, and actions for ticked runs."""
 
 from collections.abc import Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import pandas as pd
@@ -10,6 +10,7 @@ import streamlit as st
 from retrofit_app import figures, runs
 from retrofit_app.address import session
 from retrofit_app.figures import escaped, listing
+from retrofit_app.figures.words import first_up
 from retrofit_app.runs import leaderboards, methods
 from retrofit_app.runs.leaderboards import KeptBoard
 from retrofit_app.shell import navigation, picker
@@ -72,6 +73,10 @@ def history() -> None:
     else:
         st.caption(f"No run has all the words of “{escaped(chosen.filter)}”.")
     actions(ticks)
+    for folder, sentence in picker.choice().unreadable.items():
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f":material/warning: {escaped(first_up(sentence))}", width="stretch")
+            works.confirmed(f"delete-{folder.name}", "it", _delete, [folder], list(chosen.ticks))
 
 
 def grouped(entries: Sequence[runs.Entry], boards: Sequence[KeptBoard]) -> list[Row]:
@@ -140,18 +145,17 @@ def rows(listed: Sequence[Row], shown: str, opened: Sequence[str]) -> pd.DataFra
 
 def _line(entry: runs.Entry) -> dict[str, Any]:
     """A run's settings and accuracy."""
-    images = entry.metrics.get("networks", {}).get("fused", {}).get("samples", 0)
     return {
         "method": entry.config["method"],
         "accuracy": entry.accuracy,
-        "±": None if entry.accuracy is None else figures.margin(entry.accuracy, images),
+        "±": None if entry.accuracy is None else figures.margin(entry.accuracy, entry.images),
         "state": state(entry),
         "importance": entry.config.get("importance") if methods.weighs(entry) else "",
         "networks": runs.networks_words(entry).replace(" networks", "").replace(" split", ""),
         "data": PurePath(entry.config.get("data", "")).name,
         "samples": entry.config.get("samples"),
         "seed": entry.config.get("seed"),
-        "made": pd.Timestamp(entry.status.get("started") or 0, unit="s"),
+        "made": pd.Timestamp(float(entry.status.get("started") or 0), unit="s"),
         "run": f"{entry.title or entry.name}{' (shipped)' if entry.shipped else ''}",
     }
 
@@ -289,18 +293,20 @@ def _rename(entry: runs.Entry) -> None:
         st.toast(f"Not changed: {escaped(error)}", icon=":material/info:")
 
 
-def _delete(rows: Sequence[Row], ticks: list[str]) -> None:
-    """Delete runs, and leaderboards with theirs; some may have been started since the page was drawn."""
+def _delete(rows: Sequence[Row | Path], ticks: list[str]) -> None:
+    """Delete runs (or folders of unreadable ones), and leaderboards with theirs; some may have been started since the page was
+    drawn."""
     gone, problems = set[str](), list[str]()
     for row in rows:
         board = isinstance(row, KeptBoard)
         try:
             if board and row.going:
                 raise ValueError(f"{row.words} is still running. Cancel it first.")
-            for entry in row.runs if board else [row]:
-                runs.delete(entry.folder)
-                gone.add(entry.name)
-                picker.leave_run(entry.name)
+            for each in row.runs if board else [row]:
+                folder = each if isinstance(each, Path) else each.folder
+                runs.delete(folder)
+                gone.add(folder.name)
+                picker.leave_run(folder.name)
             if board:
                 leaderboards.delete(row)
                 gone.add(row.name)

@@ -1,7 +1,5 @@
 """Where something is lost: the strip over all levels, and a link to the worst one."""
 
-import json
-
 import streamlit as st
 
 from retrofit_app import figures, runs, widgets
@@ -11,6 +9,7 @@ from retrofit_app.runs.levels import strip_words
 from retrofit_app.shell import navigation
 from retrofit_app.widgets import pictures, readings
 from retrofit_app.widgets.errors import guarded
+from retrofit_core.system.files import json_of
 
 #: The strip's height in px, and its lettering as everywhere else.
 STRIP = (230, 1 / LECTURE)
@@ -57,7 +56,7 @@ def step_words(level: int, name: str, claim: str) -> str:
 def trained(entry: runs.Entry, palette: figures.Palette) -> None:
     """Draw the loss curve of a method that trains a network."""
     try:
-        facts = json.loads((entry.folder / "result.json").read_text())["config"]
+        facts = json_of(entry.folder / "result.json")["config"]
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(f"result.json cannot be read ({type(error).__name__}).") from error
     curve = facts.get("curve")

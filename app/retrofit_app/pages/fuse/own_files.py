@@ -6,7 +6,7 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures import escaped
-from retrofit_app.models import checkpoints, sources, uploads
+from retrofit_app.models import sources, uploads
 from retrofit_app.widgets import controls
 from retrofit_core.networks import user_code
 
@@ -123,18 +123,10 @@ def _upload() -> None:
     picks = presets.last()
     kept, refused = [], []
     for file in st.session_state.get(UPLOADS) or ():
-        name = ""
         try:
-            name = uploads.keep(file.name, file.getvalue())
-            checkpoints.described(name)
+            kept.append(uploads.keep(file.name, file.getvalue()))
         except ValueError as error:
-            reason = (
-                checkpoints.form_words(str(error)).removeprefix(f"{sources.located(name)}: ").removeprefix(f"{name}: ")
-            )
-            refused.append(f"{file.name} is not taken: {reason}")
-            _drop(name)
-            continue
-        kept.append(name)
+            refused.append(f"{file.name} is not taken: {error}")
     gone = set(st.session_state.get(KEPT, ())) - set(kept)  # removed with ✕
     for name in gone:
         _drop(name)

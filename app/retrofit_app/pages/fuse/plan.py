@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures import letter, listing, percent
-from retrofit_app.models import accuracies, checkpoints, plans, sources, uploads
+from retrofit_app.models import accuracies, checkpoints, plans, sources
 from retrofit_core.system.refusals import Cure, cures_of
 
 from . import configs
@@ -66,10 +66,7 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
         answer = plans.plan(config, training, runs.home(config.to_json()))
         return replace(so_far, refusal=checkpoints.form_words(answer.refusal), cures=answer.cures, levels=answer.levels)
     except ValueError as error:
-        text = runs.without_folders(error)
-        for name in filter(uploads.is_upload, picks.files):
-            text = text.replace(name, uploads.title(name))
-        return replace(so_far, refusal=checkpoints.form_words(text), cures=cures_of(error))
+        return replace(so_far, refusal=checkpoints.form_words(str(error)), cures=cures_of(error))
     except OSError as error:  # an impossible path, or one without permission
         return replace(so_far, refusal=f"a file or folder that is named above cannot be read ({error.strerror}).")
 
