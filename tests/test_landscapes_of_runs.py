@@ -99,52 +99,6 @@ def test_a_file_called_cancel_stops_the_command_and_a_failure_is_noted(record, m
     capsys.readouterr()
 
 
-# --- going on -------------------------------------------------------------------------------------
-
-
-def test_what_was_stopped_goes_on_where_it_was_and_measures_no_point_twice(record, monkeypatch):
-    whole = list(surveys(record))
-    plan = planned(record)
-    points = []
-    measure = plan.mixtures.measure
-    monkeypatch.setattr(
-        plan.mixtures,
-        "measure",
-        lambda shares, *rest, **more: points.append(len(shares)) or measure(shares, *rest, **more),
-    )
-    for known in whole[:-1]:
-        points.clear()
-        *_, last = TINY.run(plan, known=known)
-        assert last.to_json() | {"seconds": 0} == whole[-1].to_json() | {"seconds": 0}
-        assert sum(points) == known.total - max(known.done, 4)  # networks are measured in another way
-
-
-def test_what_is_of_other_networks_or_settings_is_not_gone_on_with(record):
-    *_, last = surveys(record)
-    with pytest.raises(ValueError, match="different networks or with different settings"):
-        next(TINY.run(planned(record), known=dataclasses.replace(last, facts={**last.facts, "seed": 1})))
-    moved = (dataclasses.replace(last.markers[0], x=0.5), *last.markers[1:])
-    with pytest.raises(ValueError, match="different networks or with different settings"):
-        next(TINY.run(planned(record), known=dataclasses.replace(last, markers=moved)))
-
-
-def test_the_command_goes_on_in_the_folder(record, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(record.parent)
-    first = next(survey for survey in surveys(record) if survey.finished.any())
-    first = dataclasses.replace(first, loss=torch.where(first.finished, 77.0, first.loss))  # to be told from new ones
-    out = tmp_path / "part"
-    keep(iter([first]), out)
-    CONFIG.save(out, record)
-    words = ["landscape", "--record", "run", *CONFIG.words(), "--device", "cpu", "--out", str(out), "--resume"]
-    assert main([*words, "--seed", "1"]) == 2
-    assert "holds a landscape with other settings" in capsys.readouterr().err.replace("\n", " ")
-    assert main(words) == 0
-    survey = Survey.load(out)
-    assert survey.done == survey.total and torch.equal(survey.loss == 77.0, first.finished)
-    assert main(["landscape", "--record", "run", *CONFIG.words(), "--resume"]) == 2
-    capsys.readouterr()
-
-
 # --- the fine-tuned network -----------------------------------------------------------------------
 
 

@@ -51,7 +51,6 @@ class LandscapeRequest(Json, Overwrite, Logits):
         "Write landscape.json and landscape.csv to this folder, updated as points are measured. To stop the work, "
         "create a file `cancel` there.",
     )
-    resume: bool = setting(False, "Resume the landscape in --out, without measuring its points again.")
     plan: bool = setting(False, "Check everything, print the number of points, and exit.")
 
 
@@ -62,7 +61,7 @@ def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
     Example: `retrofit landscape --record runs/3f2a --align git-re-basin --clip 4.6 --out landscape`
     """
     check_checkpoints(asked.models)
-    from ..inspection.landscape import Landscape, Survey, keep
+    from ..inspection.landscape import Landscape, keep
     from ..inspection.landscape.survey import CSV, JSON
     from ..runs.inputs import read_images
 
@@ -70,11 +69,8 @@ def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
     check_folder(asked.out, "--out")
     if asked.record is not None:
         check_alone(context, "--record determines the networks and the data", without=OF_RECORD)
-    if asked.resume and asked.out is None:
-        raise ValueError("--resume needs the folder of the landscape to continue. Name it with --out.")
     folder = None if asked.plan else asked.out
-    files, other = [folder / name for name in (JSON, CSV)] if folder else [], "go on with it with --resume"
-    check_replaced(files, overwrite=asked.overwrite or asked.resume, other=other)
+    check_replaced([folder / name for name in (JSON, CSV)] if folder else [], overwrite=asked.overwrite)
     with progress(asked.json, folder) as monitor:
         if asked.record is not None:
             config, networks = _of_record(asked, asked.record, settings, folder, context.params["device"], monitor)
@@ -91,8 +87,7 @@ def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
                 return print_json({"evaluations": counts})
             words = ", ".join(f"{count} of {name}" for name, count in counts.items())
             return say(f"{sum(counts.values())} points of weight space ({words}).")
-        known = Survey.load(folder) if asked.resume and folder and (folder / JSON).exists() else None
-        surveys = settings.run(plan, monitor, known)
+        surveys = settings.run(plan, monitor)
         if folder:
             survey = keep(surveys, folder)
         else:
@@ -137,8 +132,6 @@ def _of_record(
         tuned = asked.tuned
         known_by = None if tuned is None else digest(tuned)[:10] if tuned.is_file() else tuned.absolute().name
         config = LandscapeConfig((names[0], names[1], names[2]), asked.align, settings, known_by)
-        if asked.resume:
-            config.check_same(folder, record)
         config.save(folder, record)
 
     if asked.through is not None:

@@ -121,10 +121,12 @@ def test_a_growing_landscape_shows_what_is_measured(record, sleeper):
     [
         ("failed", "no space on the disk.", "Not finished: no space on the disk."),
         ("running", "", "The worker was ended before it had finished"),
-        ("cancelled", "", "the measured points are kept and shown"),
+        ("cancelled", "", "the measured points are shown"),
     ],
 )
-def test_how_an_unfinished_landscape_ended_is_said_its_part_shown_and_it_goes_on(record, sleeper, state, error, said):
+def test_how_an_unfinished_landscape_ended_is_said_its_part_shown_and_it_is_measured_again(
+    record, sleeper, state, error, said
+):
     key = SMALL.key(record)
     shutil.rmtree(record / LANDSCAPE.folder, ignore_errors=True)
     noted(placed(record, invented(finished=9), key=key), state, error)
@@ -134,7 +136,7 @@ def test_how_an_unfinished_landscape_ended_is_said_its_part_shown_and_it_goes_on
     assert not page.exception and len(sentences) == 1 and said in sentences[0]
     assert len(pictures(page)) == 2 and "This line is not measured yet" in words(page)
     if state == "cancelled":
-        page.button(key="landscape-resume").click().run()
+        page.button(key="landscape-again").click().run()
         (kept,) = followups.works_of(runs.read_entry(record), LANDSCAPE)
         assert kept.going and kept.has_content and "points are measured" in page.get("progress")[0].proto.text
 

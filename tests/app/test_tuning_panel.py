@@ -200,7 +200,7 @@ def test_how_an_unfinished_one_ended_is_said_and_it_can_go_on(record, sleeper, s
     page = page_at(run="mine")
     sentences = [element.value for element in [*page.warning, *page.error]]
     assert not page.exception and len(sentences) == 1 and said in sentences[0]
-    page.button(key="tuning-resume").click().run()
+    page.button(key="tuning-again").click().run()
     assert not page.exception and followups.works_of(runs.read_entry(record), FINETUNING)[0].going
 
 

@@ -28,7 +28,7 @@ def work_at(entry: Entry, kind: Kind, key: str, settings: dict[str, Any] | None 
 
 
 def begin(entry: Entry, config: Any) -> Work:
-    """Start or resume the requested work on a run, or return it if it is done.
+    """Start the requested work on a run, or return it if it is done; a fine-tuning goes on after its last finished epoch.
 
     Args:
         config: a `store.FollowUp`: a `FinetuneConfig` or a `LandscapeConfig`.
@@ -40,7 +40,8 @@ def begin(entry: Entry, config: Any) -> Work:
     if not config.is_done(wanted):
         words = ["--record", str(entry.folder), *config.words()]
         words += ["--tuned", str(work_at(entry, FINETUNING, config.tuned).folder)] if config.tuned else []
-        words += ["--device", entry.config.get("device") or "auto", "--out", str(wanted.folder), "--resume"]
+        words += ["--device", entry.config.get("device") or "auto", "--out", str(wanted.folder)]
+        words.append("--resume" if config.kind == FINETUNING else "--overwrite")
         worker.begin(worker.Job(wanted, tuple(words), entry.base, _within(entry)))
     return wanted
 

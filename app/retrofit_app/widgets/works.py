@@ -83,7 +83,7 @@ class Shelf:
         return found or (followups.work_at(entry, self.kind, key) if key else None)
 
     def begin(self, entry: runs.Entry, config: Any) -> None:
-        """Start or resume the requested work, and show it; raises as `followups.begin`."""
+        """Start the requested work, and show it; raises as `followups.begin`."""
         self.scope.move(**self.key_of(followups.begin(entry, config).name))
 
     def key_of(self, name: str) -> dict[str, Any]:
@@ -105,16 +105,16 @@ def chooser(shelf: Shelf, every: Sequence[Work], title: Callable[[Work], str], h
     st.selectbox(shelf.what.capitalize(), list(by_key), **control, width=330, format_func=words, help=help)
 
 
-def stopped(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work], *, part: str, resumes: str) -> None:
-    """Say why a piece of work is unfinished, and offer to resume or delete it.
+def stopped(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work], *, part: str, label: str) -> None:
+    """Say why a piece of work is unfinished, and offer to start it again or delete it.
 
     Args:
         part: what exists, in words: "the finished epochs are kept".
-        resumes: what resuming does.
+        label: of the button that starts it again.
     """
     ended(work.state, work.folder, part)
     with st.container(horizontal=True):
-        if st.button("Resume", key=f"{shelf.scope.page}-resume", icon=":material/resume:", help=resumes):
+        if st.button(label, key=f"{shelf.scope.page}-again", icon=":material/replay:"):
             start(lambda: shelf.begin(entry, shelf.config(work.settings)))
         delete(shelf, entry, work, every)
     if work.state != "cancelled":
@@ -176,7 +176,7 @@ def start_or_show(
 
 
 def start(begin: Callable[[], object]) -> None:
-    """Start or resume work, and run the page again; or say why it is not started."""
+    """Start work, and run the page again; or say why it is not started."""
     try:
         begin()
     except ValueError as error:

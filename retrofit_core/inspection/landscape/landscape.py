@@ -26,11 +26,6 @@ from .survey import Marker, Path, Rise, Survey
 
 #: Points per side of the first picture; each further one has twice as many intervals.
 COARSE = 3
-#: Facts of a survey that change no number and may differ when resuming. The radius follows from the plane.
-FREE = ("device", "clip", "radius")
-#: A network has not moved if it is within this share of the plane's extent of its old position: rounding depends on the number
-#: of threads.
-SAME = 1e-4
 #: Numbers of evaluations, each with the changed fields of a survey.
 Work = Iterator[tuple[int, dict[str, Any]]]
 
@@ -126,26 +121,18 @@ class Landscape(LandscapeSettings):
         names = (spanning[0], spanning[1], spanning[2])
         return Plan(self, names, mixtures, through_plane, xs, ys, pictures(self.resolution), facts)
 
-    def run(self, plan: Plan, monitor: Monitor | None = None, known: Survey | None = None) -> Iterator[Survey]:
+    def run(self, plan: Plan, monitor: Monitor | None = None) -> Iterator[Survey]:
         """Compute a landscape, yielding what is known so far; the last survey is complete.
 
         Networks come first, then the grid from coarse to fine, then paths and flatness. Events are "phase" and "step".
 
-        Args:
-            known: the survey of an earlier, interrupted run of the same plan, to continue.
         Raises:
-            ValueError: `known` is from another plan.
             Cancelled: on the monitor's request; earlier surveys remain valid.
         """
         monitor, start = monitor or Monitor(), time.perf_counter()
         unknown = torch.full((len(plan.ys), len(plan.xs)), float("nan"), dtype=torch.float64)
         grids, total = (unknown, unknown, unknown > 0), sum(plan.evaluations.values())
         survey = Survey(plan.through, plan.xs, plan.ys, *grids, (), plan.facts, total=total)
-        if known is not None:
-            _check_same(plan, survey, known)
-            start -= known.seconds
-            survey = replace(known, xs=plan.xs, ys=plan.ys, facts=plan.facts, seconds=time.perf_counter() - start)
-            yield survey
         for work in (_networks, _cells, _paths, _rises):
             monitor.emit("phase", name=f"landscape: {work.__name__.removeprefix('_')}")
             for count, measured in work(plan, survey, monitor):
@@ -214,39 +201,9 @@ def rise_around(
     return Rise(mixtures.names[index], radius, sum(rises) / len(rises), max(rises))
 
 
-def _check_same(plan: Plan, survey: Survey, known: Survey) -> None:
-    """Refuse a known survey of other networks or settings."""
-    ours, theirs = (
-        {name: value for name, value in facts.items() if name not in FREE} for facts in (survey.facts, known.facts)
-    )
-    places = {
-        name: (*coordinates, distance)
-        for name, coordinates, distance in zip(
-            plan.mixtures.names, plan.plane.coordinates.tolist(), plan.plane.distances.tolist(), strict=True
-        )
-    }
-    extent = (plan.xs[-1] - plan.xs[0]).item()
-    moved = [
-        marker.name
-        for marker in known.markers
-        if marker.name not in places
-        or any(
-            abs(was - now) > SAME * extent
-            for was, now in zip((marker.x, marker.y, marker.distance), places[marker.name], strict=True)
-        )
-    ]
-    if ours != theirs or known.through != survey.through or known.total != survey.total or moved:
-        raise ValueError(
-            "this landscape was measured on different networks or with different settings, so it cannot be resumed. "
-            "Measure it again in another folder."
-        )
-
-
 def _networks(plan: Plan, survey: Survey, monitor: Monitor) -> Work:
     markers = survey.markers
     for index, name in enumerate(plan.mixtures.names):
-        if name in {marker.name for marker in markers}:
-            continue
         monitor.check()
         x, y = plan.plane.coordinates[index].tolist()
         loss, accuracy = plan.mixtures.measure_network(index).tolist()
@@ -257,8 +214,7 @@ def _networks(plan: Plan, survey: Survey, monitor: Monitor) -> Work:
 def _cells(plan: Plan, survey: Survey, monitor: Monitor) -> Work:
     grids = {name: getattr(survey, name) for name in ("loss", "accuracy", "finished")}
     for picture in plan.cells:
-        left = picture[~grids["finished"][picture[:, 0], picture[:, 1]]]
-        for row, column in left.tolist():
+        for row, column in picture.tolist():
             point = torch.stack([plan.xs[column], plan.ys[row]])[None]
             (measured,) = plan.mixtures.measure(plan.plane.shares(point), plan.precision, monitor)
             grids = {name: grid.clone() for name, grid in grids.items()}
@@ -270,16 +226,12 @@ def _cells(plan: Plan, survey: Survey, monitor: Monitor) -> Work:
 def _paths(plan: Plan, survey: Survey, monitor: Monitor) -> Work:
     paths = survey.paths
     for first, last in combinations(plan.through, 2):
-        if (first, last) in {(path.first, path.last) for path in paths}:
-            continue
         paths += (path_between(plan.mixtures, first, last, plan.landscape.path_points, monitor),)
         yield plan.landscape.path_points, {"paths": paths}
 
 
 def _rises(plan: Plan, survey: Survey, monitor: Monitor) -> Work:
     directions, rises = plan.landscape.directions, survey.rises
-    for index, name in enumerate(plan.mixtures.names) if directions else ():
-        if name in {rise.name for rise in rises}:
-            continue
+    for index in range(len(plan.mixtures.names)) if directions else ():
         rises += (rise_around(plan.mixtures, plan.plane, index, plan.facts["radius"], directions, monitor),)
         yield directions + 1, {"rises": rises}

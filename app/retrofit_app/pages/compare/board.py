@@ -135,7 +135,7 @@ def _start(leaderboard: Leaderboard, plan: plans.BoardPlan) -> None:
     if leaderboard.state == "done" and not plan.missing:
         st.caption("The leaderboard is complete.")
         return
-    label = "Start" if leaderboard.state == "new" else "Resume"
+    label = "Start" if leaderboard.state == "new" else "Continue"
     if not plan.missing:
         label = "Rank them"
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -160,7 +160,7 @@ def growing(asked: Board, palette: Palette) -> None:
     step = leaderboards.step(current) if current else ""
     now = f" · {current.name}{f', {step}' if step else ''}" if current else ""
     words = f"{done} of {len(leaderboard.runs)} methods are finished{now}"
-    stops = "Stops after the current step. Finished runs are kept, and you can resume later."
+    stops = "Stops after the current step. Finished runs are kept, and you can continue later."
     works.progress(leaderboard.folder, done / len(leaderboard.runs), words, stops, "cancel-board")
     results(leaderboard, entry, palette, {})
 

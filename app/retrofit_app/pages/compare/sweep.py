@@ -52,7 +52,7 @@ def sweep(choice: Choice, palette: Palette) -> None:
         return
     works.ended(work.state, work.folder, "finished runs are kept")
     if work.state != "done" and st.button(
-        "Start" if work.state == "new" else "Resume",
+        "Start" if work.state == "new" else "Continue",
         key="start-sweep",
         type="primary",
         icon=":material/play_arrow:",
@@ -97,7 +97,7 @@ def _growing(work: SweepWork, palette: Palette) -> None:
     notes = notes_of(work.folder)
     done, total = len(work.curve.get("rows", ())), len(work.asked.values)
     words = f"{done} of {total} values are measured · {notes.get('name', 'starting')}".rstrip(": ")
-    stops = "Stops after the current step. Finished runs are kept, and you can resume later."
+    stops = "Stops after the current step. Finished runs are kept, and you can continue later."
     works.progress(work.folder, done / total, words, stops, "cancel-sweep")
     if measured(work.curve):
         works.growing("sweep", swept(work.curve, palette), claimed(finding(work.curve)), caption=False)

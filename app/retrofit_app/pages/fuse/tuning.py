@@ -45,8 +45,7 @@ def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequen
     if followups.has_network(chosen):
         st.markdown(finding(entry, chosen))
     if chosen.state != "done":
-        part, resumes = "the finished epochs are kept", "Continues after the last kept epoch."
-        works.stopped(TUNINGS, entry, chosen, every, part=part, resumes=resumes)
+        works.stopped(TUNINGS, entry, chosen, every, part="the finished epochs are kept", label="Continue")
     if chosen.has_content:
         widgets.chart(
             "tuning",
@@ -134,7 +133,7 @@ def images_words(entry: runs.Entry, work: Work) -> str:
 def growing(work: Work, palette: figures.Palette) -> None:
     """Draw the progress, and the curve so far."""
     share, words = progress(work)
-    stops = "Stops after the current step. Finished epochs are kept; you can resume later."
+    stops = "Stops after the current step. Finished epochs are kept, and you can continue later."
     works.progress(work.folder, share, words, stops, "cancel-tuning")
     if work.has_content:
         works.growing("tuning", picture(work, palette), "**Accuracy after each epoch**, on held-out training images")

@@ -68,9 +68,7 @@ def finished(
 ) -> None:
     """Draw a landscape that is not being measured: its pictures, or why there are none."""
     if chosen.state != "done":
-        part = "the measured points are kept and shown"
-        resumes = "Measures the missing points only."
-        works.stopped(LANDSCAPES, entry, chosen, every, part=part, resumes=resumes)
+        works.stopped(LANDSCAPES, entry, chosen, every, part="the measured points are shown", label="Measure again")
     if not chosen.has_content:
         chooser(every)
         return
@@ -97,7 +95,7 @@ def growing(work: Work, palette: Palette) -> None:
     """Draw the progress, and both planes so far: coarse first, unmeasured cells hatched crosswise."""
     survey = readings.survey_of(work) if work.has_content else None
     share, words = progress(survey)
-    stops = "Stops after the current point. The measured points are kept and shown."
+    stops = "Stops after the current point. The measured points stay on show."
     works.progress(work.folder, share, words, stops, "cancel-landscape")
     if survey is None or not survey.markers:
         return
