@@ -172,8 +172,7 @@ def _packed(result: Result, shared: dict[str, int]) -> dict[str, Any]:
 
 
 def _unpacked(entry: Mapping[str, Any], shared: list[Any]) -> Result:
-    # Bundles of version 0.2.0 list the digests of given parents in every unit.
-    unit = _exchanged(entry["unit"], lambda fact: shared[fact] if isinstance(fact, int) else fact)
+    unit = _exchanged(entry["unit"], shared.__getitem__)
     inputs = {role: shared[number] for role, number in entry.get("inputs", {}).items()}
     return Result(**{**entry, "unit": unit, "inputs": inputs, "machine": shared[entry["machine"]]})
 

@@ -207,7 +207,7 @@ class ReproducedColumn:
             "row": row,
             "scale": self.line(row).badge or self.badge,
             "seeds": len(self.line(row).values),
-            "command": result.command_today,
+            "command": result.command,
             "machine": machine_words([result]),
             "date": f"{datetime.datetime.fromtimestamp(result.finished, datetime.UTC):%Y-%m-%d}",
             "inputs": {role: digest[:12] for role, digest in result.inputs.items()},

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ..runs.config import FIRST_METHOD
 from ..runs.store import UNIT
 from ..system.files import json_of, key_of, write
 
@@ -40,12 +39,6 @@ class Result:
     machine: dict[str, Any] = field(default_factory=dict)
     finished: float = field(default_factory=time.time)
     """Seconds since 1970"""
-
-    @property
-    def command_today(self) -> str:
-        """The command that repeats it today: early ones leave out the method that was the default."""
-        names_one = "--method" in self.command or not self.command.startswith("retrofit fuse ")
-        return self.command if names_one else f"{self.command} --method {FIRST_METHOD}"
 
     @property
     def measured_on(self) -> str:

@@ -118,13 +118,8 @@ class RunConfig:
         return cls(**{**facts, **lists})
 
     def changed(self) -> dict[str, Any]:
-        """The fields that differ from their defaults, in plain JSON types, in the layout of the first keys (see `EARLY`)."""
-        options = self.options or {}
-        early = {name: value for name, value in options.items() if name in EARLY}
-        others = {name: value for name, value in options.items() if name not in EARLY}
-        kept = {**changed(self), "method": self.method, **early, "options": others}
-        usual = {"method": FIRST_METHOD, "options": {}}
-        return json.loads(json.dumps({name: value for name, value in kept.items() if value != usual.get(name)}))
+        """The fields that differ from their defaults, in plain JSON types."""
+        return json.loads(json.dumps(changed(self)))
 
     def key(self) -> str:
         """Ten characters, equal for two configs exactly if they are equal; the content of their files may still differ.
@@ -158,19 +153,8 @@ class RunConfig:
         return shlex.join(["retrofit", "fuse", *self.models, *words])
 
 
-#: The default method of the first keys, which do not name it.
-FIRST_METHOD = "KF-Linear"
 #: Names of a run's own settings, as opposed to options of methods.
 FIELDS = tuple(field.name for field in dataclasses.fields(RunConfig))
-#: Options that keys hold as settings of the run, as the first records did, with their defaults then.
-EARLY = {
-    "grouping": None,
-    "preset": "default",
-    "ridge": "auto",
-    "toward": "zero",
-    "head": "scores",
-    "boundaries": "auto",
-}
 
 
 def naming(method: str) -> str:

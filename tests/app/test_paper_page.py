@@ -88,7 +88,7 @@ def test_a_cell_opens_its_recipe_from_the_record():
     page = open_page(table="vgg11-noniid", cell="PLeaS|2-way")
     column = recorded("vgg11-noniid", "2-way")
     first = column.results("PLeaS")[0]
-    assert code(page)[0] == first.command_today
+    assert code(page)[0] == first.command
     assert first.machine["commit"] in words(page) and first.inputs["parent 0"][:12] in words(page)
     fusions = page.dataframe[0].value
     assert list(fusions["result"]) == [result.key for result in column.results("PLeaS")]

@@ -7,7 +7,7 @@ import pytest
 
 from retrofit_core.experiments import table
 from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, write_bundle
-from retrofit_core.experiments.results import Result, all_results
+from retrofit_core.experiments.results import all_results
 from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import ParentSource
@@ -139,18 +139,6 @@ def test_parents_stand_in_the_order_of_each_sets_accuracies(tmp_path, runs):
     results = beside(tmp_path, bundle_of(chosen, lambda cell: {"known": knowing(numbers[cell.row][cell.parents])}))
     column = table("vgg11-noniid", scale="small", runs=runs, results=results).column("2-way")
     assert [column.line(f"Parent {index}").by_parents for index in (0, 1)] == [((60.0,), (80.0,)), ((40.0,), (70.0,))]
-
-
-@pytest.mark.parametrize(
-    ("stored", "today"),
-    [
-        ("retrofit fuse a b --data x", "retrofit fuse a b --data x --method KF-Linear"),
-        ("retrofit fuse a b --method KD", "retrofit fuse a b --method KD"),
-        ("retrofit train --out p", "retrofit train --out p"),
-    ],
-)
-def test_a_stored_command_names_the_method_that_was_the_default(stored, today):
-    assert Result("key", {}, "title", stored, {}).command_today == today
 
 
 def test_claims_and_recipes_are_found_by_their_names(bundle, runs):

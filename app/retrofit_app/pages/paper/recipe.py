@@ -105,7 +105,7 @@ def _measured(column: Any, line: Any, entries: list[runs.Entry]) -> None:
     if line.note:
         widgets.why(f"{first_up(line.note)}.")
     st.markdown("**Command**" if len(results) == 1 else "**Command**, of the first of them")
-    st.code(first.command_today, language="bash", wrap_lines=True)
+    st.code(first.command, language="bash", wrap_lines=True)
     _levels(first, entries)
     st.dataframe(_fusions(results, column), hide_index=True, alt="Each fusion behind this number.")
     inputs = {role: digest.split()[-1][:12] for role, digest in first.inputs.items()}
