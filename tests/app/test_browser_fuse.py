@@ -226,7 +226,9 @@ def test_a_run_outlives_its_server_and_the_next_one_finds_it(open_page, screensh
     later.get_by_text("of 4: ").first.or_(later.get_by_role("heading", name="Two half-blind networks").first).wait_for()
     assert worker(served_runs / run) == pid
     elsewhere = open_page(f"/?{LONG}&fusion-seed=15")  # other work has to wait, and says for what
-    elsewhere.get_by_text("one at a time is done").or_(elsewhere.get_by_text("of memory")).first.wait_for()
+    elsewhere.get_by_text("only one can run at a time").or_(
+        elsewhere.locator("button:enabled", has_text="Start")
+    ).first.wait_for()
 
 
 @pytest.mark.long

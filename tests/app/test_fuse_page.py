@@ -198,7 +198,8 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
 
 @pytest.fixture
 def used(runs_folder, shipped, sleeper):
-    """Runs that the form started: a finished, a cancelled and a failed one."""
+    """Runs that the form started: a finished, a cancelled and a failed one; and data of one's own."""
+    image_folder(runs_folder.parent / "data" / "animals")
     for seed, state in enumerate(("done", "cancelled", "failed")):
         page = open_form(**{"fusion-seed": str(seed + 1)})
         button(page, "start").click().run()
@@ -280,6 +281,7 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
             "Use KF-Linear",
             {"method": "KF-Linear"},
         ),
+        ({"preset": "sharded", "data": "../data/animals"}, "400 samples", "Take 16 samples", {"samples": 16}),
         ({"preset": "sharded", "parents": "8"}, "400 samples", "Take 290 samples", {"samples": 290}),
         (
             {"preset": "sharded", "arch": "vit-small", "options": "boundaries=blocks"},
@@ -454,7 +456,7 @@ def test_a_path_that_is_typed_on_the_page_is_opened(tmp_path):
     assert "fuse-grant" not in keys(page) and "This cannot be started" in errors(page)
 
 
-def test_networks_that_take_long_to_measure_have_their_held_out_accuracy(monkeypatch):
+def test_large_networks_have_their_held_out_accuracy(monkeypatch):
     monkeypatch.setattr(accuracies, "QUICK", -1)
     accuracies._measured.clear()
     page = open_form(preset="own", files=str(runs.BUNDLED / bundle.PARENTS[1]))
