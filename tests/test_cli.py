@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -80,11 +81,14 @@ def test_fuse_then_evaluate(parents):
     measured = json.loads(retrofit("evaluate", "fused.safetensors", "--json", cwd=parents).stdout)
     assert 75 < measured["accuracy"] <= 100  # per cent; no parent can pass 55
     assert len(measured["per_class"]) == 10
-    words = ("evaluate", "fused.safetensors", "parents/parent-0.safetensors", "--ensemble")
+    (parents / "again").mkdir()
+    shutil.copy(parents / "parents" / "parent-1.safetensors", parents / "again" / "fused.safetensors")
+    words = ("evaluate", "fused.safetensors", "again/fused.safetensors", "--ensemble")
     shown = retrofit(*words, cwd=parents).stdout
     both = [load_model(parents / name)[0] for name in words[1:3]]
     together = evaluate(ensemble(both), load("digits", "test"))["accuracy"]
-    assert f"{measured['accuracy']:.2f}" in shown and f"{together:.2f}" in row_of("ensemble", shown)
+    assert f"{measured['accuracy']:.2f}" in row_of("fused.safetensors (.)", shown)
+    assert row_of("fused.safetensors (again)", shown) and f"{together:.2f}" in row_of("ensemble", shown)
 
 
 def tensors_of(path):
@@ -373,6 +377,18 @@ def test_a_full_disk_is_one_sentence(parents, monkeypatch):
     assert shown.count("\n") == 1 and not list((parents / "full").glob("levels*"))
     monkeypatch.undo()
     retrofit("fuse", "--record", "full", cwd=parents)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits the size of files by the shell")
+def test_a_disk_that_fills_while_training_and_a_long_name_are_one_sentence(tmp_path):
+    for limit, out, sentence in (
+        (8, "full", "could not write: .* Make room"),
+        (99999, "a" * 260, "too long.* shorter name"),
+    ):
+        words = f"train --data digits --arch mlp --epochs 2 --out {out}"
+        shell = ["bash", "-c", f"ulimit -f {limit}; exec {sys.executable} -m retrofit_core {words}"]
+        shown = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert shown.returncode == 2 and re.search(sentence, shown.stderr) and "Traceback" not in shown.stderr
 
 
 def test_names_with_brackets_and_colons_are_printed_as_they_are(tmp_path):

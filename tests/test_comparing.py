@@ -8,9 +8,10 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from retrofit_core import METHODS, compare
+from retrofit_core import METHODS, compare, giving_logits
 from retrofit_core.data import load
-from retrofit_core.training.evaluation import evaluate
+from retrofit_core.system.refusals import Notice
+from retrofit_core.training.evaluation import ensemble, evaluate
 from tests.marks import each_case
 from tests.networks import labels, mlp, normal
 
@@ -49,7 +50,7 @@ def test_the_numbers_are_those_of_the_networks(models, data):
     assert rows.keys() == {
         "parent 0", "parent 1", "KF-Linear, uniform", "KF-Linear, conductance", "Average", "Ensemble"
     }  # fmt: skip
-    fused = METHODS["KF-Linear"](models, data, logits=0, device="cpu").model
+    fused = giving_logits(METHODS["KF-Linear"](models, data, logits=0, device="cpu").model, 0)
     for name, network in (("KF-Linear, uniform", fused), ("parent 1", lambda x: models[1](x)[0])):
         alone = evaluate(network, test)
         assert {key: rows[name][key] for key in ("accuracy", "loss", "per_class")} == {
@@ -216,3 +217,57 @@ def test_data_that_can_be_read_once_are_read_once():
     assert not board.reasons
     scores = {"importance": "conductance", "importance_data": (batches() for _ in range(2))}
     assert METHODS["KF-Linear"](parents, x, **scores).model is not None
+
+
+@pytest.mark.parametrize("names", [["A", "A"], ["KF-Linear, uniform", "Average"], ["Average", "Average"]])
+def test_networks_of_one_name_or_of_a_method_are_told_apart(names):
+    parents, x, y = [mlp((6, 8, 4), seed=k).float() for k in range(2)], normal(40, 6).float(), labels(40, 4)
+    board = compare(parents, (x, y), (x, y), "average,kf-linear", names=names)
+    assert len({row["name"] for row in board.rows}) == 4
+    best = board.rows[0]["accuracy"]
+    for row in board.rows:
+        assert row["difference"] == pytest.approx(row["accuracy"] - best)
+
+
+class Applied(nn.Module):
+    """A network, and a function of what it returns."""
+
+    def __init__(self, network, function):
+        super().__init__()
+        self.network, self.function = network, function
+
+    def forward(self, x):
+        return self.function(self.network(x))
+
+
+def test_nan_is_no_answer():
+    """A network that gives it has no accuracy, nor has what contains it; NaN in samples is refused."""
+    (one, two), x, y = [mlp((6, 8, 4), seed=k).float() for k in range(2)], normal(40, 6).float(), labels(40, 4)
+    board = compare([one, Applied(two, lambda z: z * float("nan"))], (x, y), (x, y), "ensemble")
+    rows = {row["name"]: row for row in board.rows}
+    assert rows["parent 0"]["reason"] is None
+    for name in ("parent 1", "Ensemble"):
+        assert "gives NaN on the test samples" in rows[name]["reason"] and rows[name]["accuracy"] is None
+    holed = x.clone()
+    holed[7, 2] = float("nan")
+    with pytest.raises(ValueError, match="test sample 7 holds NaN or infinity"):
+        compare([one, two], (x, y), (holed, y), "average")
+
+
+@pytest.mark.filterwarnings("ignore:.*returns probabilities")
+def test_the_logarithms_of_probabilities_are_logits():
+    """For ensembles, distillation, centred and chosen fusions, losses and calibration."""
+    logits, x, y = [mlp((6, 8, 4), seed=k).float() for k in range(2)], normal(60, 6).float(), labels(60, 4)
+    soft = [Applied(parent, lambda z: z.softmax(1)) for parent in logits]
+    with pytest.warns(Notice, match="returns probabilities"):
+        measured = compare(soft, (x, y), (x, y), "ensemble,kf-linear+centre=true,kd+epochs=2,auto").rows
+    expected = {
+        row["name"]: row
+        for row in compare(logits, (x, y), (x, y), "ensemble,kf-linear+centre=true,kd+epochs=2,auto").rows
+    }
+    for row in measured:
+        for score in ("accuracy", "loss", "calibration_error"):
+            assert row[score] == pytest.approx(expected[row["name"]][score], abs=1e-3), (row["name"], score)
+    assert torch.allclose(ensemble(soft)(x), ensemble(logits)(x), atol=1e-5)
+    fused = METHODS["KF-Linear"](soft, x).model
+    assert type(fused) is Applied and torch.allclose(fused(x).sum(1), torch.ones(60))

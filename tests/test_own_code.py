@@ -206,3 +206,62 @@ def test_a_batchnorm_that_scales_otherwise_keeps_its_function():
     reset_statistics(same, x, keep_function=True)
     with torch.no_grad():
         torch.testing.assert_close(same(x), net(x))
+
+
+class Normalising(nn.Module):
+    def __init__(self, net, mean, deviation):
+        super().__init__()
+        self.register_buffer("mean", torch.full((6,), mean))
+        self.register_buffer("deviation", torch.full((6,), deviation))
+        self.net = net
+
+    def forward(self, x):
+        return self.net((x - self.mean[None]) / self.deviation.view(1, -1))
+
+
+@pytest.mark.parametrize("name", ["RegMean", "PLeaS"])
+def test_parents_that_normalise_by_other_numbers_are_refused(name):
+    same, other = (Normalising(network(2), *numbers) for numbers in ((0.0, 1.0), (0.5, 1.0)))
+    with pytest.raises(
+        ValueError, match=r"parent 1 normalise their inputs by other numbers \('mean' holds 0 and 0.5\)"
+    ):
+        METHODS[name].plan([Normalising(network(1), 0.0, 1.0), other], X)
+    METHODS[name].plan([Normalising(network(1), 0.0, 1.0), same], X)
+
+
+class Shared(nn.Module):
+    """Its output for a sample depends on the others."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        return self.net(x - x.mean(0))
+
+
+LARGE = X.clone()
+LARGE[3] *= 1e18
+
+
+@pytest.mark.parametrize("name", ["Average", "RegMean", "KF-Linear", "KD", "Auto", "Ensemble"])
+@pytest.mark.parametrize(
+    ("wrap", "data", "message"),
+    [
+        (nn.Identity, LARGE, "fusion sample 3 holds .* Normalise the data"),
+        (Shared, X, "parent 0: its output for a sample depends on the other samples of the batch"),
+    ],
+)
+def test_data_and_networks_that_do_not_fit_are_refused_alike(name, wrap, data, message):
+    nets = [network(seed) if wrap is nn.Identity else wrap(network(seed)) for seed in (1, 2)]
+    with pytest.raises(ValueError, match=message):
+        METHODS[name].plan(nets, data)
+
+
+def test_sums_of_squares_that_overflow_inside_are_refused():
+    nets = [network(seed) for seed in (1, 2)]
+    for net in nets:
+        with torch.no_grad():
+            net[0].weight.mul_(1e14)
+    with pytest.raises(ValueError, match="so large that the sums of their squares overflow"):
+        METHODS["RegMean"](nets, X * 1e8)

@@ -1,11 +1,13 @@
 """Access to single layers of a running network (RegMean, PLeaS, REPAIR, linear probe)."""
 
+from collections.abc import Sequence
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from ..networks.copies import evaluating, tried
 from ..networks.levels import forms
-from ..networks.levels.kinds import CONVOLUTIONS, AffineLayer, is_plain
+from ..networks.levels.kinds import CONVOLUTIONS, AffineLayer, held, is_plain, parameter_count
 from ..networks.levels.plain import linear_of
 from ..networks.levels.tracing import trace
 from ..networks.levels.weights import shared_weights
@@ -70,6 +72,58 @@ def refuse_shared_layers(model: nn.Module, where: str, example: Tensor) -> None:
                 f"{where}: {name!r} is also read outside its layer, but this method solves each layer on its own. "
                 "Use Git-Re-Basin, OTFusion or ZipIt, which keep it shared, or give each use its own weights."
             )
+
+
+def refuse_other_normalisation(models: Sequence[nn.Module], method: str, example: Tensor) -> None:
+    """Refuse networks that normalise their inputs by buffers with other numbers, for methods that take the layers' inputs for
+    those of the averaged network.
+
+    Args:
+        method: its name, to start the message.
+        example: (B, ...) input in the networks' precision.
+    Raises:
+        ValueError: names a buffer and the numbers.
+    """
+    first, *others = (dict(model.named_buffers()) for model in models)
+    for index, other in enumerate(others, 1):
+        differ = {name for name, own in first.items() if name in other and _differ(own, other[name])}
+        for name in differ and differ & _normalising(models[0], example):
+            place = (first[name] - other[name].to(first[name])).abs().argmax()
+            here, there = (f"{buffer.flatten()[place].item():.4g}" for buffer in (first[name], other[name]))
+            raise ValueError(
+                f"{method}: parent 0 and parent {index} normalise their inputs by other numbers ({name!r} holds {here} and "
+                f"{there}), and the layers' inputs are not those of the averaged network. Normalise the data before the "
+                "networks, alike for all, or use HF-Linear or KF-Linear."
+            )
+
+
+def _differ(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.is_floating_point() and not torch.allclose(one, other.to(one), 1e-5, 1e-6)
+
+
+def _normalising(model: nn.Module, example: Tensor) -> set[str]:
+    """Buffers that are read with the inputs before any parameter."""
+    try:
+        with evaluating(model):
+            graph = trace(model, (), example.to(devices.of(model)), whole=True).graph
+    except ValueError:  # its code cannot be followed
+        return set()
+    found, of_inputs, of_buffers = set[str](), set[fx.Node](), dict[fx.Node, set[str]]()
+    for node in graph.nodes:
+        target, before = held(node), set(node.all_input_nodes)
+        own = {name for name, _ in target.named_buffers(str(node.target))} if isinstance(target, nn.Module) else set()
+        if node.op == "placeholder":
+            of_inputs.add(node)
+        elif node.op == "get_attr" and not isinstance(target, nn.Parameter):
+            of_buffers[node] = {str(node.target)}
+        elif not before <= of_inputs | of_buffers.keys() or parameter_count(node):
+            continue
+        elif before & of_inputs:
+            of_inputs.add(node)
+            found |= own.union(*(of_buffers.get(read, ()) for read in before))
+        else:
+            of_buffers[node] = set().union(*(of_buffers[read] for read in before))
+    return found
 
 
 def _read_outside(model: nn.Module, example: Tensor) -> list[str]:

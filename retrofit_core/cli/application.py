@@ -128,12 +128,14 @@ def command(name: str, *options: inspect.Parameter, kind: type[Explained] = Expl
                 say("Error:", error, to=err)
                 raise typer.Exit(2) from None
             except OSError as error:
-                if error.errno not in FULL:
+                if error.errno not in (*FULL, errno.ENAMETOOLONG):
                     raise
-                place = f" ({error.filename})" if error.filename else ""
-                advice = "Make room, or write to another disk."
+                place = f" ({str(error.filename)[:100]})" if error.filename else ""
+                does_not_fit = error.errno == errno.ENAMETOOLONG
                 say(
-                    f"Error: could not write{place}: {error.strerror}. {advice}",
+                    f"Error: {error.strerror}{place}. Give a shorter name."
+                    if does_not_fit
+                    else f"Error: could not write{place}: {error.strerror}. Make room, or write to another disk.",
                     *getattr(error, "__notes__", ()),
                     to=err,
                 )

@@ -16,6 +16,7 @@ from ..networks import user_code
 from ..runs.config import RunConfig
 from ..system.extras import require
 from ..system.settings import Range, setting
+from ..system.texts import names_apart
 from .application import command
 from .checks import check_checkpoints
 from .fields import READING, Json, Logits, argument, config_of, options_of
@@ -80,27 +81,33 @@ def evaluate_command(context: typer.Context, asked: EvaluateRequest) -> None:
     config = config_of(context)
     picked = devices.pick(config.device)
     measured: dict[str, dict[str, Any]] = {}
-    networks = []
+    networks, names = [], names_apart(["ensemble", *map(str, asked.models)])[1:]
     with progress(asked.json) as monitor:
-        for path in asked.models:
+        for path, name in zip(asked.models, names, strict=True):
             metadata = read_metadata(path)
             pixels = [getattr(config, name) or metadata.get(name) for name in ("mean", "std", "size")]
             images = load(config.data, asked.split, *pixels)
             order = classes_of(asked.models, images)
             model, _ = load_model(path, config.arch, like=images, weights=config.weights, classes=order)
             networks.append(model.to(picked))
-            measured[str(path)] = evaluate(model, images, monitor=monitor)
+            measured[name] = evaluate(model, images, monitor=monitor)
         if asked.ensemble:
             measured["ensemble"] = evaluate(ensemble(networks), images, monitor=monitor)
     if asked.json:
         single = next(iter(measured.values())) if len(measured) == 1 else {}
         return print_json({**single, "networks": measured, "classes": list(images.classes)})
     say_normalisation(config, asked.models, images)
-    out.print(networks_table({Path(name).name: facts for name, facts in measured.items()}))
-    for name, facts in measured.items():
+    files = [Path(name).name for name in measured]
+    short = [
+        f"{file} ({Path(name).parent})" if files.count(file) > 1 else file
+        for file, name in zip(files, measured, strict=True)
+    ]
+    shown = dict(zip(short, measured.values(), strict=True))
+    out.print(networks_table(shown))
+    for name, facts in shown.items():
         accuracies = ["-" if accuracy is None else f"{accuracy:.1f}" for accuracy in facts["per_class"]]
         listed = ", ".join(map(" ".join, zip(images.classes, accuracies, strict=True)))
-        out.print(Text.assemble((Path(name).name, "bold"), f" per class: {listed}"))
+        out.print(Text.assemble((name, "bold"), f" per class: {listed}"))
     return None
 
 

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.copies import copies
+from ..networks.outputs import GivingLogs
+from ..networks.wrappers import wrapper_of
 from ..system.device import exact, of, on_device
 from .task import Task
 
@@ -73,15 +75,21 @@ def shifted(model: nn.Module, example: Tensor, means: Tensor, name: str = "the n
         ValueError: no bias adds to its logits.
     """
     (copied,) = copies({name: model}).values()
-    logits = _logits(copied, example)
+    logits, relative = _logits(copied, example), wrapper_of(copied, GivingLogs) is not None
+    step = (
+        torch.arange(len(means)).to(logits) if relative else logits.new_ones(())
+    )  # only differences show in probabilities
     for bias in reversed(list(copied.parameters())):
         if bias.shape != means.shape:
             continue
-        bias.sub_(1)
-        if torch.allclose(_logits(copied, example), logits - 1, atol=1e-3):
-            bias.copy_(bias + 1 - means.to(bias))
+        bias.sub_(step)
+        changed, expected = _logits(copied, example), logits - step
+        if relative:
+            changed, expected = (each - each.mean(1, keepdim=True) for each in (changed, expected))
+        if torch.allclose(changed, expected, atol=1e-3):
+            bias.copy_(bias + step - means.to(bias))
             return copied
-        bias.add_(1)
+        bias.add_(step)
     raise ValueError(f"no bias of {name} adds to its logits, so they cannot be centred. Leave centre out.")
 
 

@@ -11,6 +11,9 @@ from ..networks.outputs import does_not_run, logits_in
 from ..system.device import rows_per_batch
 from ..system.refusals import Refusal
 
+#: Numbers of samples from which sums of squares leave float32.
+LARGEST = 1e15
+
 
 def check_inputs(
     models: Sequence[nn.Module],
@@ -107,14 +110,29 @@ def _check_data(inputs: Tensor, least: int, method: str) -> None:
         raise ValueError(
             f"the fusion data are {inputs.dtype}, not floating-point. Normalise them as the parents' training did."
         )
-    batches = inputs.split(
-        rows_per_batch(max(inputs[0].nbytes, 1))
-    )  # flags and absolute values of all would double them
-    finite = torch.cat([torch.isfinite(batch)[:, None].flatten(1).all(1) for batch in batches])
+    check_finite(inputs, "fusion sample")
+
+
+def check_finite(inputs: Tensor, sample: str) -> None:
+    """Refuse samples (B, ...) with NaN, infinity, or numbers whose squares are too large to be summed.
+
+    Args:
+        sample: what one is called, to start the message.
+    Raises:
+        ValueError: says which one is the first.
+    """
+    # flags and absolute values of all would double them
+    batches = inputs.split(rows_per_batch(max(inputs[:1].nbytes, 1)))
+    largest = torch.cat([batch[:, None].flatten(1).abs().amax(1) for batch in batches])
+    finite, small = largest.isfinite(), largest < LARGEST
     if not finite.all():
         first = int((~finite).nonzero()[0])
+        raise ValueError(f"{sample} {first} holds NaN or infinity ({int((~finite).sum())} samples do). Remove them.")
+    if not small.all():
+        first = int((~small).nonzero()[0])
         raise ValueError(
-            f"fusion sample {first} holds NaN or infinity ({int((~finite).sum())} samples do). Remove them."
+            f"{sample} {first} holds {largest[first].item():.3g}, whose squares float32 cannot add up "
+            f"({int((~small).sum())} samples hold {LARGEST:.0e} or more). Normalise the data as the parents' training did."
         )
 
 

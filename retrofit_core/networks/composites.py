@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from . import architectures
 from .architectures import is_count
-from .outputs import check_class_scores, logits_in
+from .outputs import are_probabilities, check_class_scores, logits_in, logs
 
 Combination = Callable[[Tensor, Tensor | None], Tensor]
 MOST_NESTED = 4  # ensembles of ensembles
@@ -82,7 +82,8 @@ class Ensemble(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         # clones: a network may write into its input
-        logits = torch.stack([logits_in(model(images.clone())) for model in self.models])  # (models, n, classes)
+        outputs = [logits_in(model(images.clone())) for model in self.models]
+        logits = torch.stack([logs(own) if are_probabilities(own) else own for own in outputs])  # (models, n, classes)
         return COMBINATIONS[self.combine](logits, self.shares)
 
 

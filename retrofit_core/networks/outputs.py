@@ -3,6 +3,7 @@
 Dicts, tuples and objects may hold logits among other outputs. Class scores are one row per sample with a column per class.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import prod
@@ -11,13 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..system.refusals import Cure, Refusal
+from ..system.refusals import Cure, Notice, Refusal
 from ..system.registry import first_line
 from .copies import fed, tried
 from .wrappers import Wrapper, class_name, wrapper_of
 
 #: The key or field that is taken by default.
 USUAL = "logits"
+#: Rounding of a row of probabilities, in total; samples that are run to tell them from logits.
+TOTAL, SEVERAL = 1e-3, 16
 
 
 class GivingLogits(Wrapper):
@@ -32,6 +35,32 @@ class GivingLogits(Wrapper):
     def forward(self, *args: object, **kwargs: object) -> Any:
         """The chosen output, usually logits (B, classes)."""
         return _entry(super().forward(*args, **kwargs), self.which)
+
+
+class GivingLogs(Wrapper):
+    """A network that returns the logarithms of its probabilities, which are logits."""
+
+    def forward(self, *args: object, **kwargs: object) -> Any:
+        """Log-probabilities (B, classes)."""
+        return logs(super().forward(*args, **kwargs))
+
+
+def logs(probabilities: Tensor) -> Tensor:
+    """Logarithms, finite also of zero."""
+    return probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
+
+
+def are_probabilities(outputs: object) -> bool:
+    """Whether outputs (B, classes) are probabilities: not negative, and one in total for each sample."""
+    if not (isinstance(outputs, Tensor) and outputs.is_floating_point() and outputs.ndim == 2 and outputs.shape[1] > 1):
+        return False
+    return bool(len(outputs) and (outputs >= 0).all() and (outputs.sum(1) - 1).abs().max() < TOTAL)
+
+
+def say_probabilities(network: str) -> None:
+    """Tell (`Notice`) that a network returns probabilities."""
+    notice = f"{network} returns probabilities (each row sums to 1): their logarithms are taken as logits."
+    warnings.warn(Notice(notice), stacklevel=3)
 
 
 class CopyingInput(Wrapper):
@@ -54,19 +83,19 @@ def giving_logits(model: nn.Module, which: str | int) -> nn.Module:
 
 
 def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = None, network: str = "") -> nn.Module:
-    """Wrap a network, if necessary, so that it returns only the logits and does not write into its input.
+    """Wrap a network, if necessary, so that it returns only the logits and does not write into its input. Logits of a network
+    that returns probabilities are their logarithms.
 
     A network that writes into its input (`x -= mean`) gets a copy, because others read that input too.
 
     Args:
-        example: (B, ...) input; the first sample is run.
+        example: (B, ...) input; the first sample is run, and a few more if its outputs look like probabilities.
         which: see `giving_logits`; None: the entry named logits, or the only tensor.
         network: its name, to start the error message.
     Raises:
         ValueError: several outputs to choose from, or no such output.
     """
-    if wrapper_of(model, GivingLogits):
-        return model
+    which = None if wrapper_of(model, GivingLogits) else which
     with torch.inference_mode(False):
         sample = fed(model, example[:1])
         before = sample._version
@@ -79,7 +108,32 @@ def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = N
     chosen = None if isinstance(output, Tensor) and which is None else _found(output, which, network)
     if sample._version != before:
         model = CopyingInput(model)
-    return model if chosen is None else giving_logits(model, chosen)
+    model = model if chosen is None else giving_logits(model, chosen)
+    logits = output if chosen is None else _entry(output, chosen)
+    _check_alone(model, example[:2], logits, network)
+    if are_probabilities(logits) and are_probabilities(tried(model, fed(model, example[:SEVERAL]))):
+        say_probabilities(network)
+        model = GivingLogs(model)
+    return model
+
+
+def _check_alone(model: nn.Module, two: Tensor, logits: Any, network: str) -> None:
+    """Refuse a network whose output for the first of two samples, `logits`, depends on whether the other shares its batch."""
+
+    def differ(other: Any) -> bool:
+        return isinstance(other, Tensor) and not torch.allclose(
+            other[:1], logits, 1e-2, 1e-3 * logits.abs().max().item()
+        )
+
+    if len(two) > 1 and isinstance(logits, Tensor) and len(logits) == 1 and logits.isfinite().all():
+        together = tried(model, fed(model, two))
+        if isinstance(together, Tensor) and len(together) == 2 and differ(together):
+            if differ(tried(model, fed(model, two[:1]))):
+                return  # it is random
+            raise ValueError(
+                f"{network}: its output for a sample depends on the other samples of the batch, as after x - x.mean(0), so there "
+                "is no one function to fuse. Let it use numbers that training kept, as BatchNorm does in evaluation mode."
+            )
 
 
 def does_not_run(network: str, inputs: Tensor, error: Exception) -> ValueError:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..data import Images
-from ..fusion.eligibility import check_models, output_shape
+from ..fusion.eligibility import check_finite, check_models, output_shape
 from ..fusion.importance import IMPORTANCE
 from ..fusion.results import FusionResult
 from ..fusion.samples import as_inputs, read_once
@@ -38,8 +38,8 @@ from ..system.labels import check_classes, class_labels
 from ..system.monitor import Cancelled, Monitor
 from ..system.registry import known_name
 from ..system.settings import settings_of
-from ..system.texts import read_options
-from ..training.evaluation import as_bits, measured, scores
+from ..system.texts import names_apart, read_options
+from ..training.evaluation import NotANumber, as_bits, as_logits, measured, scores
 from .answers import METRIC_RESAMPLES, difference, metric_difference
 from .config import title_of
 
@@ -177,7 +177,7 @@ def compare(
             on 500 resamplings of the samples for its interval.
         seeds: run each method with so many seeds, from `seed` on; rows are means, and intervals cover samples and seeds.
         logits: see `fuse`.
-        names: of the parents; default: parent 0, parent 1, ...
+        names: of the parents; default: parent 0, parent 1, ...; equal ones, and those of methods, get a number.
         classes: class names; default: those of Images, else numbers.
         keywords: for all methods that have them, such as target=network or memory=bytes.
     Returns:
@@ -245,6 +245,7 @@ def compare(
     if metric is None:
         check_classes(measure.labels, shape[0], measure.title, "the networks")
 
+    titles = names_apart([*(row["name"] for row in rows), *titles])[len(rows) :]
     *_, rows = rank(dict(zip(titles, parents, strict=True)), entrants, measure, device=device, monitor=monitor)
     labels = [str(name) for name in classes or measure.classes]
     return Leaderboard(rows, labels, measure.title, len(measure.labels), measure.metric_name)
@@ -411,7 +412,7 @@ def rank(
         Cancelled: on the monitor's request.
     """
     table = [
-        EMPTY | {"name": name} | measure(name, [Made(on_device(parent, device), None)])
+        EMPTY | {"name": name} | _of_parent(measure, name, on_device(parent, device))
         for name, parent in parents.items()
     ]
     for index, (row, runs) in enumerate(entrants):
@@ -430,6 +431,14 @@ def rank(
             found = {"reason": f"failed: {type(error).__name__}: {error}"}
         table.append(EMPTY | row | found)
     yield ranked(table, measure.answers, measure.metric_name is not None)
+
+
+def _of_parent(measure: "Measure", name: str, parent: nn.Module) -> dict[str, Any]:
+    """A parent's measurements; the reason why there are none if its outputs are no numbers."""
+    try:
+        return measure(name, [Made(parent, None)])
+    except NotANumber as error:
+        return {"reason": str(error)}
 
 
 class Measure:
@@ -464,6 +473,7 @@ class Measure:
         else:
             inputs, labels = as_inputs(test)
             samples = packed(inputs, packing)
+            check_finite(samples, "test sample")
             if labels is None:
                 raise ValueError("the test data have no labels, by which networks are measured. Pass (inputs, labels).")
             self.labels = class_labels(labels, "the test data") if metric is None else labels
@@ -522,7 +532,7 @@ def _outputs(model: nn.Module, samples: Tensor, monitor: Monitor) -> Tensor:
     device = devices.of(model)
     with evaluating(model):
         parts = [model(x.to(device)).float().cpu() for x in monitor.each("evaluate", samples.split(BATCH))]
-    return torch.cat(parts).clone()
+    return as_logits(torch.cat(parts).clone(), "the test samples")
 
 
 def operations(model: nn.Module, example: Tensor) -> int:

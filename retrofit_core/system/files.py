@@ -78,7 +78,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     # In the same folder, because a rename across disks is not atomic.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
+    temporary = path.with_name(f".{os.getpid()}-{uuid.uuid4().hex[:8]}.part")  # short: names have a limit
     try:
         yield temporary
         os.replace(temporary, path)

@@ -1,9 +1,10 @@
 """Convert values to command-line words and back."""
 
 import dataclasses
+import itertools
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,3 +113,12 @@ def _written(value: object) -> str:
     if isinstance(value, (tuple, list)):
         return "".join(f"{word}," for word in value) if len(value) < 2 else ",".join(value)
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def names_apart(names: Iterable[str]) -> list[str]:
+    """The same names, with a number after each that occurs before: of two networks called A, the second is A (2)."""
+    apart: list[str] = []
+    for name in names:
+        numbered = (f"{name} ({number})" for number in itertools.count(2))
+        apart.append(name if name not in apart else next(each for each in numbered if each not in apart))
+    return apart

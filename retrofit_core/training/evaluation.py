@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from ..data import Images, channel_advice
 from ..networks.composites import COMBINATIONS, Ensemble
 from ..networks.copies import evaluating
-from ..networks.outputs import check_class_scores, logits_in
+from ..networks.outputs import are_probabilities, check_class_scores, logits_in, logs, say_probabilities
 from ..system import device as devices
 from ..system.labels import as_labels, as_shares, check_classes
 from ..system.monitor import Monitor
@@ -160,7 +160,25 @@ def scores(
             raise
         return scores(model, images, max(SMALL_BATCH, size // 4), rows=rows, monitor=monitor)
     # Clone outside inference mode: the caller may need gradients.
-    return torch.cat(outputs).clone()
+    return as_logits(torch.cat(outputs).clone(), f"data set {images.name!r}")
+
+
+class NotANumber(ValueError):
+    """A network gives NaN."""
+
+
+def as_logits(outputs: Tensor, samples: str) -> Tensor:
+    """A network's outputs for samples, (n, ...), of which probabilities become their logarithms.
+
+    Raises:
+        NotANumber: they hold NaN.
+    """
+    if outputs.isnan().any():
+        raise NotANumber(f"the model gives NaN on {samples}: its weights or inputs are damaged.")
+    if not are_probabilities(outputs):
+        return outputs
+    say_probabilities("the model")
+    return logs(outputs)
 
 
 def _batch_on(device: torch.device, images: Images) -> int:
@@ -215,8 +233,6 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
             f"the model's outputs have the shape {tuple(outputs.shape)} for {len(rows)} images of data set "
             f"{images.name!r}, wanted {(len(rows), len(images.classes))}: one column for each class."
         )
-    if outputs.isnan().any():
-        raise ValueError(f"the model gives NaN on data set {images.name!r}: its weights or inputs are damaged.")
     return outputs.float().cpu()
 
 

@@ -1,6 +1,7 @@
 """The state of a training after an epoch, in one file, so that it can resume with equal results."""
 
 import hashlib
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..system import device as devices
-from ..system.files import replacing
+from ..system import files
 from ..system.registry import first_line
 from .descent import Best
 
@@ -56,8 +57,9 @@ def write(path: Path, settings: dict[str, Any], progress: Progress) -> None:
         "optimizer": progress.optimizer.state_dict()["state"],
         "draws": [draw.get_state() for draw in progress.generators],
     }
-    with replacing(path) as temporary:
-        torch.save(state, temporary)
+    content = io.BytesIO()  # torch.save to a file hides why a disk does not take it
+    torch.save(state, content)
+    files.write(path, content.getvalue())
 
 
 def restore(path: Path, settings: dict[str, Any], progress: Progress) -> None:
