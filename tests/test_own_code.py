@@ -265,3 +265,25 @@ def test_sums_of_squares_that_overflow_inside_are_refused():
             net[0].weight.mul_(1e14)
     with pytest.raises(ValueError, match="so large that the sums of their squares overflow"):
         METHODS["RegMean"](nets, X * 1e8)
+
+
+class Kinds(nn.Module):
+    """Tokens of one kind, as RoBERTa's: the embedding of the kind is the same for all."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.kinds, self.norm = nn.Embedding(20, 12), nn.Embedding(1, 12), nn.LayerNorm(12)
+        self.up, self.down, self.head = nn.Linear(12, 16), nn.Linear(16, 12), nn.Linear(12, 3)
+
+    def forward(self, ids):
+        h = self.norm(self.tokens(ids) + self.kinds(torch.zeros_like(ids)))
+        return self.head((h + self.down(self.up(h).relu())).mean(1))
+
+
+def test_neurons_that_are_constant_go_to_those_of_the_same_value():
+    pytest.importorskip("ot")
+    torch.manual_seed(0)
+    net, ids = Kinds().eval(), torch.randint(20, (80, 6), generator=torch.Generator().manual_seed(0))
+    fused = METHODS["Transformer-OTFusion"]([net, copy.deepcopy(net)], ids, solver="exact").model
+    with torch.no_grad():
+        torch.testing.assert_close(fused(ids), net(ids))

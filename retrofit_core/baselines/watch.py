@@ -28,13 +28,16 @@ def precision(sums: Moments) -> float:
 
 
 def correlation(sums: Moments) -> Tensor:
-    """(m, m) Pearson correlations; 0 for constant neurons (silent ones), also with themselves."""
+    """(m, m) Pearson correlations. Constant neurons, such as embeddings of the only kind of token, have none: in a direction of
+    their own they are compared by their values, relative to the largest; silent ones have 0, also with themselves."""
     mean, square = sums.sz / sums.rows, sums.zz.diagonal() / sums.rows
     covariance = sums.zz / sums.rows - mean[:, None] * mean
     variance = covariance.diagonal()
     constant = variance <= precision(sums) * square
     scale = torch.where(constant, 0.0, variance.where(~constant, 1.0).rsqrt())
-    return covariance * scale[:, None] * scale
+    values = torch.where(constant, mean, 0.0)
+    values = values / values.abs().max().clamp_min(torch.finfo(values.dtype).tiny)
+    return covariance * scale[:, None] * scale + values[:, None] * values
 
 
 class Watched(Interpreter):
