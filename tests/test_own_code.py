@@ -287,3 +287,9 @@ def test_neurons_that_are_constant_go_to_those_of_the_same_value():
     fused = METHODS["Transformer-OTFusion"]([net, copy.deepcopy(net)], ids, solver="exact").model
     with torch.no_grad():
         torch.testing.assert_close(fused(ids), net(ids))
+
+
+@pytest.mark.parametrize("different", [1, 2])
+def test_auto_refuses_samples_that_are_repeated(different):
+    with pytest.raises(ValueError, match=f"only {different} of the 60 samples can be told from the others"):
+        METHODS["Auto"].plan([network(1), network(2)], X[:different].repeat(60 // different, 1))

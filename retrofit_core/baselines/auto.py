@@ -59,6 +59,10 @@ def _trial(title: str, task: Task) -> tuple[Retrofit, FusionPlan]:
     return retrofit, planned(retrofit, replace(task, importance=importance))
 
 
+#: Different samples that it needs.
+FEWEST = 4
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class AutoPlan(Plan):
     """The split of the samples, and the candidates that accept the parents."""
@@ -117,6 +121,12 @@ class Auto(Algorithm):
         for inputs, labels in [(task.inputs, task.labels), *task.parents_data()]:
             if labels is not None and len(inputs):
                 check_classes(class_labels(labels, "Auto"), classes, "Auto", instead=", or none")
+        if (different := len(task.samples()[0])) < FEWEST:
+            raise Refusal(
+                f"Auto judges fusions by samples that none of them saw, and only {different} of the {len(task.inputs)} samples "
+                "can be told from the others. Pass more different ones, or use KF-Linear.",
+                ("method", "KF-Linear"),
+            )
         kept, decide = self.split(task)
         monitor = task.runtime.monitor.changed(_as_step)
         rest = replace(task, inputs=kept[0], labels=kept[1], runtime=replace(task.runtime, monitor=monitor))
