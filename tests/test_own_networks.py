@@ -208,7 +208,7 @@ def test_a_bare_checkpoint_takes_what_the_images_tell(mynet):
 def test_a_lightning_file_with_pickled_objects_is_refused_with_the_way_out(tmp_path):
     """Of objects that nobody knows; settings as Lightning keeps them, a path or a namespace, are read over."""
     model = build({"architecture": "mlp", "sizes": [4, 3, 2], "bias": True}, seed=0)
-    content = {"state_dict": {f"model.{name}": tensor for name, tensor in model.state_dict().items()}}
+    content = {"state_dict": model.state_dict()}
     torch.save({**content, "hyper_parameters": {"path": Path("x")}}, tmp_path / "a.ckpt")
     assert torch.equal(load_model(tmp_path / "a.ckpt")[0].fc1.weight, model.fc1.weight)
     torch.save({**content, "hyper_parameters": {"rate": Fraction(1, 3)}}, tmp_path / "a.ckpt")

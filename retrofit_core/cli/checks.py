@@ -90,8 +90,6 @@ def check_replaced(
 
 def _is_part_of(file: Path, source: Path) -> bool:
     """Whether writing a file would replace another one, or a file of a folder."""
-    if source.name.endswith(".index.json"):
-        source = source.parent  # which holds the shards
     if os.path.realpath(file) == os.path.realpath(source):
         return True
     if not os.path.exists(file) or not os.path.exists(source):  # Path.exists fails for long specs

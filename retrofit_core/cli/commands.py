@@ -59,9 +59,7 @@ def data_command(asked: DataRequest) -> None:
 class EvaluateRequest(Json, Logits):
     """Parameters of `retrofit evaluate`, besides those for reading files."""
 
-    models: tuple[Path, ...] = argument(
-        MISSING, "Checkpoints (safetensors, .pt with tensors only, or a folder of shards)."
-    )
+    models: tuple[Path, ...] = argument(MISSING, "Checkpoints (safetensors, or .pt with a state dict).")
     split: str = setting("test", "train, val or test.")
     ensemble: bool = setting(False, "Also evaluate the ensemble: the mean of the networks' softmax outputs.")
 
@@ -88,7 +86,7 @@ def evaluate_command(context: typer.Context, asked: EvaluateRequest) -> None:
             pixels = [getattr(config, name) or metadata.get(name) for name in ("mean", "std", "size")]
             images = load(config.data, asked.split, *pixels)
             order = classes_of(asked.models, images)
-            model, _ = load_model(path, config.arch, like=images, weights=config.weights, classes=order)
+            model, _ = load_model(path, config.arch, like=images, classes=order)
             networks.append(model.to(picked))
             measured[name] = evaluate(model, images, monitor=monitor)
         if asked.ensemble:
@@ -122,7 +120,7 @@ class LevelsRequest(Json, Logits):
     )
 
 
-@command("levels", *options_of(RunConfig, "arch", "weights"))
+@command("levels", *options_of(RunConfig, "arch"))
 def levels_command(context: typer.Context, asked: LevelsRequest) -> None:
     """Show how a network is cut into levels. By default, a level ends after every layer, as the closed form needs.
 
@@ -143,7 +141,7 @@ def levels_command(context: typer.Context, asked: LevelsRequest) -> None:
     config = config_of(context)
     images = load(asked.data, "train") if asked.data else None
     classes = stored(read_metadata(asked.model))  # levels do not depend on the classes of these images
-    network, metadata = load_model(asked.model, config.arch, like=images, weights=config.weights, classes=classes)
+    network, metadata = load_model(asked.model, config.arch, like=images, classes=classes)
     if (kind := metadata["architecture"]["architecture"]) in COMPOSITES:
         raise ValueError(
             f"{asked.model} contains several networks ({kind}), each with its own levels. Name the checkpoint of one "

@@ -17,7 +17,7 @@ from ..system.texts import flag
 
 T = TypeVar("T")
 #: How to read checkpoints and images.
-READING = ("data", "arch", "weights", "mean", "std", "size", "device")
+READING = ("data", "arch", "mean", "std", "size", "device")
 #: Help texts show no upper end of a range above this one, such as that of seeds.
 LARGEST_END = 10**6
 

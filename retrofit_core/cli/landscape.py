@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Networks that span the plane by default: the first three that exist.
 FIRST = ("parent 0", "parent 1", "fused", "fine-tuned", "aligned parent 1", "parent 2")
 #: Parameters that a record determines.
-OF_RECORD = ("models", "fused", "data", "arch", "logits", "weights", "mean", "std", "size")
+OF_RECORD = ("models", "fused", "data", "arch", "logits", "mean", "std", "size")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ def _of_record(
     if asked.through is not None:
         note(spanning({}, asked.through))
     config = read_config(record)
-    reading = dataclasses.replace(config, weights=RunConfig.weights, arch=None)
+    reading = dataclasses.replace(config, arch=None)
     tuned = _network(asked.tuned, reading, read_images(reading, asked.split)) if asked.tuned else None
     material = material_of(record, tuned, align=asked.align, device=device, monitor=monitor)
     if asked.through is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Settings of both training and fine-tuning.
 LOOP = ("epochs", "batch", "learning_rate", "precision", "augment", "seed")
 #: Parameters that a record determines.
-OF_RECORD = ("model", "data", "arch", "logits", "weights", "mean", "std", "size")
+OF_RECORD = ("model", "data", "arch", "logits", "mean", "std", "size")
 #: What was fine-tuned, the checkpoint, metrics of the networks before and after, and the best epoch.
 FinetuneResult = tuple[str, Path, dict[str, dict[str, Any]], int]
 
@@ -139,7 +139,7 @@ def _finetune_checkpoint(
     pixels = [getattr(reading, name) or facts.get(name) for name in ("mean", "std", "size")]
     images = load(reading.data, "train", *pixels)
     test = load(reading.data, "test", *pixels) if has_split(reading.data, "test") else None
-    network, metadata = load_model(model, reading.arch, like=images, weights=reading.weights)
+    network, metadata = load_model(model, reading.arch, like=images)
     architecture = metadata["architecture"]["architecture"]
     settings = settings_of("finetune", images, architecture, 1, config)
     check_unfinished(file, asked.resume)

@@ -5,7 +5,6 @@ A checkpoint's metadata may hold "architecture" (a spec, see `architectures` and
 """
 
 import json
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -17,9 +16,7 @@ from torch import Tensor, nn
 
 from ..data import Images
 from ..system import files
-from ..system.refusals import Notice
 from . import architectures, classnames, composites, statedicts, user_code, weightfiles, wrappers
-from .statedicts import AUTO, NamedTensors
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NAMED = 3  # keys listed in an error
@@ -33,53 +30,32 @@ def load_model(
     arch: Architecture | None = None,
     *,
     like: Images | None = None,
-    weights: str = AUTO,
     classes: Sequence[str] = (),
 ) -> tuple[nn.Module, dict[str, Any]]:
     """Load the network of a checkpoint, float32 and in eval mode, and the file's metadata.
 
-    The file's content, not its name, determines its format. Prefixes and keys that wrappers added are stripped (`statedicts`).
+    The file's content, not its name, determines its format. The prefixes of DataParallel and torch.compile are stripped.
 
     Args:
-        path: safetensors, or a torch.save file with tensors only (pickled objects are refused, never run); or a folder of
-            shards, or their index.
+        path: safetensors, or a torch.save file with a state dict, alone or under "state_dict" or "model" (pickled objects are
+            refused, never run).
         arch: a spec, its JSON text, a name such as "vgg11-half", "timm:resnet18" or "mynet:make", or a function that builds
             the module. Default: the metadata's spec, else inferred from keys and shapes. Modules that only the metadata name
             are not imported: see `user_code`.
         like: images that the network takes. Foreign factories get channels, size and classes from them if nothing else
             gives these. If the file names its classes in another order, the outputs are reordered to match the images.
-        weights: which to read if the file holds several: "auto" (averaged, EMA, ones if present, as timm does), "ema",
-            "model" (not averaged), or their key. A `Notice` says which were read.
         classes: order of classes to use instead of that of `like`, see `classes_of`.
     Returns:
-        (model, metadata); metadata["architecture"] is the spec that was used, unless a function `arch` built the module;
-        metadata["weights"] is the key of the weights that were read, if there were several.
+        (model, metadata); metadata["architecture"] is the spec that was used, unless a function `arch` built the module.
     Raises:
         NotAllowed: the network is user code that `arch` does not name.
         ValueError: the file is missing, damaged or no checkpoint; its tensors are not finite floating-point numbers or do
             not fit the architecture; its classes are not those of the images.
     """
     path = Path(path)
-    metadata, content = weightfiles.facts_of(path), weightfiles.content_of(path)
-    found = _found(path, content)
-    model, fits = _fitted(path, arch, metadata, found, like)
-    try:
-        read = statedicts.chosen(fits, weights)
-    except ValueError as error:
-        raise ValueError(f"{path} {error}") from error
-    notices: list[str] = []
-    if len(fits) > 1 and (words := statedicts.words(fits, read)):
-        metadata["weights"] = read.label
-        notices += [words] if weights == AUTO else []
-    elif weights == AUTO and not read.averaged and (left := statedicts.averaged_in(content, model.state_dict())):
-        notices.append(f"the averaged (EMA) weights under {left} do not have the network's names and were not read.")
-    if read.left:
-        left_out = f"{len(read.left)} matrices beside the network's tensors were left out, such as {read.left[0]}"
-        notices.append(f"{left_out}: if they belong to it, name the whole network with --arch (arch= in Python).")
-    for notice in notices:
-        warnings.warn(Notice(f"{path}: {notice}"), stacklevel=2)
-    expected, state = model.state_dict(), dict(read.tensors)
-    _check_fit(expected, state, path)
+    metadata, state = weightfiles.content_of(path)
+    model, state = _fitted(path, arch, metadata, state, like)
+    expected = model.state_dict()
     state = {name: _usable(name, tensor, expected[name].dtype, path) for name, tensor in state.items()}
     for first, second in statedicts.untied(model, state):
         raise ValueError(
@@ -96,57 +72,27 @@ def load_model(
 
 
 def _fitted(
-    path: Path, arch: Architecture | None, metadata: dict[str, Any], found: list[NamedTensors], like: Images | None
-) -> tuple[nn.Module, list[NamedTensors]]:
-    """The network without its weights, and all tensors that fit it; puts the spec into the metadata."""
-    refusal: ValueError | None = None
-    built: dict[str, nn.Module] = {}
-    for each in found:
-        try:
-            spec = None if callable(arch) else _spec(arch, metadata, each.tensors, like)
-            key = json.dumps(spec, sort_keys=True, default=str)
-            if key not in built:
-                # Foreign initialisation must not disturb the caller's seeds. On the meta device a hostile spec costs no memory;
-                # foreign networks are built on the CPU all the same.
-                with torch.random.fork_rng(devices=[]), nullcontext() if callable(arch) else torch.device("meta"):
-                    built[key] = wrappers.unwrapped(arch()) if callable(arch) else composites.build(spec or {})
-            model = built[key]
-            fits = statedicts.fitting(model, found)
-            if not fits:
-                largest = max(found, key=lambda one: len(one.tensors))
-                _check_fit(model.state_dict(), _nearest(model, largest.tensors), path)
-        except user_code.NotAllowed as error:
-            raise user_code.NotAllowed(f"{path}: {error}") from error
-        except ValueError as error:
-            refusal = refusal or error
-            continue
-        if fits:
-            if spec is not None:
-                metadata["architecture"] = spec
-            return model, fits
-    if sentence := next((words for each in found if (words := weightfiles.other_kind(path, each.tensors))), ""):
-        raise ValueError(sentence)
-    text = str(refusal)
-    raise ValueError(text if text.startswith(str(path)) else f"{path}: {text}") from refusal
-
-
-def _nearest(model: nn.Module, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Tensors that do not fit, under the names most like the network's own, for an error message."""
-    expected = model.state_dict().keys()
-    nearest = max(statedicts.unwrapped(state), key=lambda level: len(level.keys() & expected), default={})
-    return {name: tensor for name, tensor in nearest.items() if name in expected or not name.endswith(statedicts.STEPS)}
-
-
-def _found(path: Path, content: Mapping[str, Any]) -> list[NamedTensors]:
-    """All sets of named tensors in a file's content."""
-    if found := statedicts.found_in(content):
-        return found
-    if weightfiles.kind_of(path) != "torch":
-        return [NamedTensors("", content)]
-    if not isinstance(content, Mapping) or not content:
-        raise ValueError(f"{path} holds a {type(content).__name__} instead of a state_dict of tensors.")
-    name, value = next(iter(content.items()))
-    raise ValueError(f"{path}: entry {name!r} is a {type(value).__name__}, only named tensors are read.")
+    path: Path, arch: Architecture | None, metadata: dict[str, Any], state: Mapping[str, Tensor], like: Images | None
+) -> tuple[nn.Module, dict[str, Tensor]]:
+    """The network without its weights, and the tensors under its names; puts the spec into the metadata."""
+    try:
+        spec = None if callable(arch) else _spec(arch, metadata, state, like)
+        # Foreign initialisation must not disturb the caller's seeds. On the meta device a hostile spec costs no memory;
+        # foreign networks are built on the CPU all the same.
+        with torch.random.fork_rng(devices=[]), nullcontext() if callable(arch) else torch.device("meta"):
+            model = wrappers.unwrapped(arch()) if callable(arch) else composites.build(spec or {})
+    except ValueError as error:
+        kind = user_code.NotAllowed if isinstance(error, user_code.NotAllowed) else ValueError
+        raise kind(f"{path}: {error}") from error
+    if spec is not None:
+        metadata["architecture"] = spec
+    names, found = (
+        model.state_dict().keys(),
+        [statedicts.state_for(model, each) for each in statedicts.unwrapped(state)],
+    )
+    nearest = max(found, key=lambda each: len(names & each.keys()))
+    _check_fit(model.state_dict(), nearest, path)
+    return model, nearest
 
 
 def classes_of(paths: Sequence[str | Path], images: Images) -> tuple[str, ...]:
@@ -240,13 +186,12 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """A checkpoint's tensors by name, unconverted; of several sets, the averaged one or that under the most usual key.
+    """A checkpoint's tensors by name, unconverted.
 
     Raises:
-        ValueError: the file is damaged or holds anything but tensors.
+        ValueError: the file is damaged or holds no state dict.
     """
-    found = _found(path, weightfiles.content_of(path))
-    return {name: value for name, value in found[0].tensors.items() if isinstance(value, Tensor)}
+    return weightfiles.content_of(path)[1]
 
 
 def _usable(name: str, tensor: Tensor, wanted: torch.dtype, path: Path) -> Tensor:

@@ -75,11 +75,6 @@ class RunConfig:
         "torchvision:NAME, a JSON spec, or your own function, package.module:function or FILE.py:function (importing "
         "it runs its code: name only code that you trust).",
     )
-    weights: str = setting(
-        "auto",
-        "Weights to read from a checkpoint with several: auto (averaged ones, EMA, if there are any), ema, model "
-        "(not averaged), or the key under which they are stored.",
-    )
     mean: tuple[float, ...] | None = same_as(TrainConfig, "mean")
     std: tuple[float, ...] | None = same_as(TrainConfig, "std")
     size: int | None = same_as(TrainConfig, "size")
@@ -112,6 +107,8 @@ class RunConfig:
         Raises:
             ValueError: unknown or missing fields.
         """
+        if isinstance(facts, dict) and facts.get("weights") == "auto":  # earlier versions could choose
+            facts = {name: value for name, value in facts.items() if name != "weights"}
         if not isinstance(facts, dict) or not facts.get("models") or set(facts) - set(FIELDS):
             raise ValueError(f"a run's config needs 'models' and knows only {sorted(FIELDS)}. Found {facts!r:.200}.")
         lists = {name: tuple(facts[name]) for name in ("models", "mean", "std") if facts.get(name) is not None}

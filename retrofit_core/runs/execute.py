@@ -83,7 +83,7 @@ def execute(
             recorder.inputs_are_read()
         method = METHODS[config.method]
         keywords = inputs.keywords(config) | {"monitor": watcher}
-        with sharing((config.arch, config.weights, *(file_digest(Path(file)) for file in config.models))):
+        with sharing((config.arch, *(file_digest(Path(file)) for file in config.models))):
             result = method(inputs.models, inputs.fusion, **keywords)
         metrics = {}
         if test is not None and config.evaluate:

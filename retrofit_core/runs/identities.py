@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..data import digest as digest_of_data
-from ..networks import weightfiles
 from ..system import files
 from .config import RunConfig
 
@@ -95,12 +94,10 @@ def _splits(config: RunConfig) -> tuple[str, ...]:
 
 
 def file_digest(path: Path) -> str | None:
-    """Digest of a checkpoint, with all files of a sharded one, or of another file; None if it is missing."""
-    try:
-        parts = weightfiles.files_of(path)  # every file of a sharded checkpoint
-        return files.digest(path) if parts == [path] else files.digest_of(parts)
-    except (OSError, ValueError):
-        return None
+    """Digest of a file; None if it is missing."""
+    with suppress(OSError):
+        return files.digest(path)
+    return None
 
 
 def data_digest(name: str, split: str) -> str | None:

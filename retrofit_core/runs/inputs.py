@@ -24,7 +24,6 @@ from ..networks import user_code
 from ..networks.architectures import build, fitted, input_shape_of, parse
 from ..networks.checkpoints import classes_of, load_model, read_metadata
 from ..networks.outputs import check_class_scores
-from ..networks.statedicts import AUTO, MODEL
 from ..system.monitor import Monitor
 from ..system.refusals import Notice, Refusal
 from ..system.registry import find, first_line
@@ -158,7 +157,7 @@ def read_inputs(config: RunConfig) -> Inputs:
         _target(config, train),
         class_shares(config, train, parts),
         [len(part) for part in parts] if parts else None,
-        read_network(beside_parents(config), config.base, train) if config.base else None,
+        read_network(config, config.base, train) if config.base else None,
     )
 
 
@@ -206,12 +205,7 @@ def read_parents(config: RunConfig, images: Images) -> list[nn.Module]:
 def read_network(config: RunConfig, path: str | Path, images: Images) -> nn.Module:
     """A checkpoint's network, with the parents' order of classes."""
     order = classes_of(config.models, images)
-    return load_model(path, config.arch, like=images, weights=config.weights, classes=order)[0]
-
-
-def beside_parents(config: RunConfig) -> RunConfig:
-    """The config for reading checkpoints other than parents, which have other keys of weights."""
-    return dataclasses.replace(config, weights=MODEL if config.weights == MODEL else AUTO)
+    return load_model(path, config.arch, like=images, classes=order)[0]
 
 
 def changed_rows(paths: Sequence[str | Path], parts: Sequence[Tensor], images: Images) -> list[str]:
@@ -297,7 +291,7 @@ def _target(config: RunConfig, images: Images) -> nn.Module | None:
     if name is None:
         return None
     if os.path.exists(name):  # Path.exists fails for long specs
-        return read_network(dataclasses.replace(beside_parents(config), arch=None), name, images)
+        return read_network(dataclasses.replace(config, arch=None), name, images)
     user_code.allow(name)
     return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
 

@@ -26,7 +26,7 @@ from ..system.refusals import Cure, Refusal, cures_of
 from ..training.parents import TrainConfig
 from ..training.parents import plan as plan_training
 from .config import FIELDS, RunConfig
-from .inputs import Inputs, beside_parents, check_choices, check_fitting, class_shares, fusion_rows
+from .inputs import Inputs, check_choices, check_fitting, class_shares, fusion_rows
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def _blank_inputs(config: RunConfig, training: TrainConfig | None, folder: Path)
         fused,
         class_shares(config, images, rows),
         [len(part) for part in rows] if rows else None,
-        _network(config.base, beside_parents(config), images) if config.base else None,
+        _network(config.base, config, images) if config.base else None,
     )
     return config, inputs
 
@@ -187,7 +187,7 @@ def _network(path: str, config: RunConfig, like: Images) -> nn.Module:
     """The network of a checkpoint, cached for all methods of a leaderboard."""
     stamp = Path(path).stat() if Path(path).exists() else None
     stamped = (stamp.st_mtime_ns, stamp.st_size) if stamp else None
-    return _read(path, config.arch, like, config.weights, classes_of(config.models, like), stamped)
+    return _read(path, config.arch, like, classes_of(config.models, like), stamped)
 
 
 @lru_cache(maxsize=4)  # whole networks
@@ -195,11 +195,10 @@ def _read(
     path: str,
     arch: str | None,
     like: Images,
-    weights: str,
     order: tuple[str, ...],
     stamp: tuple[int, int] | None,
 ) -> nn.Module:
-    return load_model(path, arch, like=like, weights=weights, classes=order)[0]
+    return load_model(path, arch, like=like, classes=order)[0]
 
 
 @lru_cache(maxsize=32)

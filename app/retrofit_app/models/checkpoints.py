@@ -27,8 +27,6 @@ class Checkpoint:
     """Training images per class, if the file says so"""
     accuracy: float | None
     """On held-out images, if the file says so"""
-    weights: str = ""
-    """The key of the weights to read, if the file has several"""
 
     @property
     def widths(self) -> str:
@@ -82,7 +80,7 @@ def of_run(entry: Any, path: Path, images: Any) -> Any:
 
     config = entry.config
     order = classes_of([entry.base / name for name in config["models"]], images)
-    return load_model(path, config.get("arch"), like=images, weights=config.get("weights", "auto"), classes=order)[0]
+    return load_model(path, config.get("arch"), like=images, classes=order)[0]
 
 
 def stamped(name: str) -> tuple[str, str]:
@@ -113,7 +111,6 @@ def _described(path: str, content: str, arch: str) -> Checkpoint:
         parameters,
         tuple(counts) if isinstance(counts, list) and all(isinstance(count, int) for count in counts) else (),
         accuracy if isinstance(accuracy := metadata.get("validation_accuracy"), float) else None,
-        metadata.get("weights", ""),
     )
 
 

@@ -172,8 +172,6 @@ def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.En
     ]
     if checkpoint.counts:
         words.append(f"trained on {sum(count > 0 for count in checkpoint.counts)} of {len(checkpoint.counts)} classes")
-    if checkpoint.weights:
-        words.append(f"weights under {checkpoint.weights}, one of several")
     if not picks.code and (accuracy := accuracies.words(picks, name, entries)):
         words.append(accuracy)
     elif checkpoint.accuracy is not None:
