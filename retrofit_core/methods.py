@@ -104,6 +104,7 @@ class Method(Line[type[Algorithm]]):
         return {
             **{name: self._choice(name) for name in self._tables},
             **self.settings(given),
+            **{name: entry for name, entry in settings_of(self.value).items() if not entry.is_plain},
             **{name: entry for name, entry in beside.items() if getattr(self.takes, name, True)},
         }
 

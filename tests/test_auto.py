@@ -92,16 +92,21 @@ def assert_chosen_by_hand(result, scores, networks):
 def test_labelled_data_of_each_parent_decide_by_accuracy(shards):
     parents, own = shards
     data = {"importance": "conductance", "importance_data": own}
-    options = {"importance_data": own, "tries": 4, "distil": False, "seed": 3, "device": "cpu"}
+    options = {"importance_data": own, "tries": 4, "seed": 3, "device": "cpu"}
     with untouched(*parents):
         result = METHODS["Auto"](parents, own[0], **options)
     fitted, held = divided(METHODS["Auto"].plan(parents, own[0], **options), own[0], own)
     centred = {**ACTIVE, "centre": True}
+    of_parents = [
+        (x[rows], y[rows]) for x, y in own for rows in [[k for k in range(len(x)) if not is_in(x[k], held[0])]]
+    ]
     candidates = {
         "KF-Linear, conductance, active, repair": ("KF-Linear", {**data, **ACTIVE}),
         "KF-Linear, uniform, active, repair, ensemble": ("KF-Linear", {**ACTIVE, **ENSEMBLE}),
         "KF-Linear, conductance, active, repair, centre": ("KF-Linear", {**data, **centred}),
         "KF-Linear, uniform, active, repair, centre, ensemble": ("KF-Linear", {**centred, **ENSEMBLE}),
+        "Average": ("Average", {}),
+        "RegMean": ("RegMean", {"importance_data": of_parents}),
     }
     assert_chosen_by_hand(result, *by_hand(parents, fitted, held, candidates))
     assert "Left out" not in result.note and "are right" in result.note
@@ -115,8 +120,10 @@ def test_samples_of_one_parent_do_not_make_it_the_best(shards, labelled):
         "KF-Linear, uniform, active, repair, ensemble": ("KF-Linear", {**ACTIVE, **ENSEMBLE}),
         "KF-Linear, uniform, active, repair, centre, ensemble": ("KF-Linear", {**ACTIVE, "centre": True, **ENSEMBLE}),
         "HF-Linear, uniform, ensemble": ("HF-Linear", ENSEMBLE),
+        "Average": ("Average", {}),
+        "RegMean": ("RegMean", {}),
     }
-    options = {"distil": False, "seed": 3, "device": "cpu"}
+    options = {"seed": 3, "device": "cpu"}
     given = own[0] if labelled else own[0][0]
     result = METHODS["Auto"](parents, given, **options)
     fitted, held = divided(METHODS["Auto"].plan(parents, given, **options), own[0])
@@ -149,29 +156,39 @@ def test_a_parent_that_is_far_ahead_is_returned():
     assert shrunk.model.state_dict()["fc1.weight"].shape == (8, 64)
 
 
-@each_case("centre", [False, True])
-def test_the_best_fusion_is_trained_as_by_kf_linear_kd(shards, centre, monkeypatch):
-    """With one candidate, the network that was trained is that of KF-Linear-KD on the samples that are fitted."""
+def test_from_few_samples_it_takes_kf_linear_and_says_that_nothing_decided(shards):
+    """Fewer than 30 would decide: no sample is held out."""
     parents, own = shards
-    given = {**ACTIVE, **({"centre": True} if centre else {})}
-    title = ", ".join(["KF-Linear, conductance", *given])
-    monkeypatch.setattr(auto, "CANDIDATES", {title: auto.CANDIDATES[title]})
-    options = {"importance_data": own, "seed": 3, "device": "cpu"}
-    result = METHODS["Auto"](parents, own[0], **options)
-    (x, _), _ = divided(METHODS["Auto"].plan(parents, own[0], **options), own[0], own)
-    fused, trained_after = (
-        METHODS[method](parents, x, importance="conductance", **options, **given).model
-        for method in ("KF-Linear", "KF-Linear-KD")
-    )
-    chosen = result.note.removeprefix("Auto chose ").split(":")[0]
-    assert f"{title}, distilled" in result.config["candidates"]
-    assert_same_tensors(result.model, trained_after if chosen.endswith("distilled") else fused)
+    few = [(x[:58], y[:58]) for x, y in own]
+    options = {"importance_data": few, "device": "cpu"}
+    result = METHODS["Auto"](parents, few[0], **options)
+    both = torch.cat([x for x, _ in few]), torch.cat([y for _, y in few])
+    same = METHODS["KF-Linear"](parents, both, importance="conductance", **options)
+    assert_same_tensors(result.model, same.model)
+    assert list(result.config["candidates"]) == ["KF-Linear, conductance"] and len(result.levels) == 3
+    assert result.note.startswith("Auto took KF-Linear, conductance without a choice: fewer than 30 samples")
+
+
+def test_a_metric_decides_in_place_of_accuracy(shards):
+    parents, own = shards
+
+    def at_the_last_class(outputs, targets):
+        return (outputs.argmax(1) == 9).double().mean().item()
+
+    result = METHODS["Auto"](parents, own[0], metric=at_the_last_class, device="cpu")
+    (x, _), scores = METHODS["Auto"].plan(parents, own[0]).deciding, result.config["candidates"]
+    assert scores["parent 1"] == pytest.approx(at_the_last_class(parents[1](x), None))
+    assert max(scores, key=scores.get) in result.note and "its at_the_last_class on 40 samples" in result.note
+    with pytest.raises(ValueError, match="some samples have no targets"):
+        METHODS["Auto"](parents, own[0][0], metric=at_the_last_class)
+    with pytest.raises(ValueError, match="scores that are not finite .parent 0: nan"):
+        METHODS["Auto"](parents, own[0], metric=lambda outputs, targets: float("nan"), device="cpu")
 
 
 def test_held_out_samples_are_balanced_and_a_share(shards):
     parents, own = shards
     x, y = torch.cat([pair[0] for pair in own]), torch.cat([pair[1] for pair in own])
-    for share, count in ((0.25, 80), (0.5, 160), (0.001, 1), (0.99, 317)):
+    for share, count in ((0.25, 80), (0.5, 160), (0.001, 0), (0.99, 317)):
         inputs, truth = METHODS["Auto"].plan(parents, (x, y), held_out=share).deciding
         assert len(inputs) == count
         if count == 80:
@@ -189,7 +206,7 @@ def test_networks_without_a_closed_form_get_the_gradient_fit():
             return self.head(self.states(x)[0][:, -1])
 
     parents = [seeded(seed, Recurrent) for seed in (0, 1)]
-    result = METHODS["Auto"](parents, (normal(30, 7, 6).float(), labels(30, 3)), distil=False, device="cpu")
+    result = METHODS["Auto"](parents, (normal(150, 7, 6).float(), labels(150, 3)), device="cpu")
     assert (
         "KF-Gradient, uniform" in result.config["candidates"]
         and "HF-Linear, uniform, ensemble" in result.config["left_out"]
@@ -209,11 +226,11 @@ def test_where_nothing_can_be_tried_one_sentence_says_why():
         METHODS[method](parents, x, **({"epochs": 1} if method == "KD" else {}))
 
 
-@each_case("stage", ["plan", "run", "scores", "distilled"])
+@each_case("stage", ["plan", "run", "scores"])
 def test_a_candidates_exception_is_noted_and_the_others_are_tried(stage, monkeypatch):
     """A fault of ours or of a network's code, in each part of the work; the gradient fit stands in for all closed forms."""
     parents = [build({"architecture": "mlp", "sizes": [64, 8, 10]}, seed=seed) for seed in (0, 1)]
-    x, y = normal(60, 1, 8, 8).float(), labels(60, 10)
+    x, y = normal(150, 1, 8, 8).float(), labels(150, 10)
 
     def failing(original):
         def fails(self, *args, **options):
@@ -223,9 +240,8 @@ def test_a_candidates_exception_is_noted_and_the_others_are_tried(stage, monkeyp
 
         return fails
 
-    owner = {"scores": Conductance, "distilled": auto.Distilled}.get(stage, auto.Retrofit)
-    name = "trained" if stage == "distilled" else stage
-    monkeypatch.setattr(owner, name, failing(getattr(owner, name)))
+    owner = Conductance if stage == "scores" else auto.Retrofit
+    monkeypatch.setattr(owner, stage, failing(getattr(owner, stage)))
     result = METHODS["Auto"](parents, (x, y), importance_data=[(x, y)] * 2, device="cpu")
     left_out, tried = result.config["left_out"], result.config["candidates"]
     assert set(left_out.values()) == {"failed: IndexError: a fault"} and "Left out: " in result.config["choice"]

@@ -348,7 +348,7 @@ def test_errors_of_other_targets_add_up_to_the_cost_of_the_final_network(monkeyp
     monkeypatch.setattr(Grouping, "targets", of_last_neurons)
     parents, x = [mlp(seed=k) for k in range(2)], normal(60, 6)
     importance = {"importance": "conductance", "importance_data": "fusion"}
-    result = fuse(parents, (x, labels(60, 4)), device="cpu", **HF, **importance, ridge=0.1)
+    result = fuse(parents, (x, labels(60, 4)), device="cpu", **HF, **importance, ridge=0.1, toward="zero")
     networks = [partition(model, x[:2]) for model in (*parents, result.model)]
     tensors = [x] * 3
     for index, report in enumerate(result.levels):
@@ -361,8 +361,12 @@ def test_errors_of_other_targets_add_up_to_the_cost_of_the_final_network(monkeyp
 
 
 def test_settings_and_presets():
-    assert preset_settings("paper", "hungarian", "ridge") == {"normalise_scores": False, "ridge": 1e-3}
-    assert preset_settings("paper", "kmeans", "ridge") == {"normalise_scores": False, "ridge": 10.0}
+    assert preset_settings("paper", "hungarian", "ridge") == {
+        "normalise_scores": False,
+        "ridge": 1e-3,
+        "toward": "zero",
+    }
+    assert preset_settings("paper", "kmeans", "ridge") == {"normalise_scores": False, "ridge": 10.0, "toward": "zero"}
     gradient = preset_settings("paper", "kmeans", "gradient")
     assert (gradient["learning_rate"], gradient["epochs"], gradient["batch_size"]) == (1e-3, 100, 32)
     assert preset_settings("default", "kmeans", "ridge") == {}
@@ -388,7 +392,11 @@ def test_a_preset_is_never_dropped_in_part():
         ):
             fuse(parents, x, preset="paper", device="cpu", **given)
     named = fuse(parents, x, preset="paper", grouping="hungarian", device="cpu")
-    values = {"grouping": Hungarian(), "fit": Ridge(ridge=1e-3), "importance": Uniform(normalise_scores=False)}
+    values = {
+        "grouping": Hungarian(),
+        "fit": Ridge(ridge=1e-3, toward="zero"),
+        "importance": Uniform(normalise_scores=False),
+    }
     for given in ({"grouping": Hungarian()}, {"grouping": Hungarian}, values):
         same = fuse(parents, x, preset="paper", device="cpu", **given)
         assert torch.equal(weights_of(same.model), weights_of(named.model)) and same.config == named.config
@@ -438,7 +446,7 @@ def test_without_projection_neurons_are_grouped_by_their_raw_outputs(project):
         seen.append(gram)
         return KMeans(restarts=2)(gram, scores, widths, width, **keywords)
 
-    fuse(parents, x, grouping=grouping, project=project, ridge=0.1, device="cpu")
+    fuse(parents, x, grouping=grouping, project=project, ridge=0.1, toward="zero", device="cpu")
     tensors = [x, x]
     with torch.no_grad():
         for index, gram in enumerate(seen):
@@ -488,7 +496,9 @@ def groups_of(result):
 def test_given_its_groups_it_is_algorithm_1_in_plain_loops(name, ridge):
     parents, x, result = fused(name, ridge=ridge, seed=5)
     scores = [level.scores.numpy() for level in result.levels]
-    steps, _ = reference.fuse(parents, x.numpy(), scores, groups_of(result), ridge_strength=ridge)
+    steps, _ = reference.fuse(
+        parents, x.numpy(), scores, groups_of(result), ridge_strength=ridge, toward_parents=ridge == "auto"
+    )
     new = normal(9, 6, seed=3)
     with torch.no_grad():
         assert_close(result.model(new), torch.from_numpy(reference.run(steps, new.numpy())), 1e-6)

@@ -294,7 +294,7 @@ def test_a_record_of_0_2_0_is_read_and_an_older_one_refused(tmp_path):
 
     write(2)
     config = runs.read_identity(tmp_path).config
-    options = {"grouping": "kmeans", "ridge": "0.1x"}
+    options = {"grouping": "kmeans", "ridge": "0.1x", "toward": "zero"}  # the default then
     assert config == runs.RunConfig(("a", "b"), "digits", method="KF-Linear", options=options)
     for schema, settings in ((1, {}), (2, {"preset": "default"})):
         write(schema, **settings)

@@ -42,7 +42,7 @@ def test_values_are_frozen_compared_by_contents_and_refuse_wrong_ones():
     for make, message in (
         (lambda: Ridge(project="yes"), "project is 'yes'. Use true or false"),
         (lambda: Ridge("much"), "ridge is 'much'. Use 'auto', a number from 0"),
-        (lambda: Ridge(toward="mean"), "toward is 'mean'. Use zero, parents"),
+        (lambda: Ridge(toward="mean"), "toward is 'mean'. Use auto, zero, parents"),
         (lambda: DeepLift(fallback="zero"), "fallback is 'zero'. Use gradient, none"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -45,6 +45,7 @@ def config(method: str, *, importance: str = "conductance", samples: int = 400, 
         importance=importance,
         samples=samples,
         seed=seed,
+        options={"toward": "zero"} if method.endswith("-Linear") else None,  # as in the paper
         device="cpu",
         evaluate=True,
         analyse=True,

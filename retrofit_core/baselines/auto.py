@@ -1,9 +1,10 @@
 """Try several fusions and return the best of them and of the parents on held-out samples; ours, not the paper's."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from math import isfinite
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -19,17 +20,20 @@ from ..fusion.task import Algorithm, Plan, Takes, Task, planned
 from ..networks.outputs import check_class_scores
 from ..networks.statedicts import tensors_in
 from ..system.duplicates import duplicate
-from ..system.labels import check_classes, class_labels
+from ..system.labels import as_labels, check_classes, class_labels, why_no_labels
 from ..system.monitor import Cancelled, Event
 from ..system.refusals import Refusal
-from ..system.registry import first_line
+from ..system.registry import first_line, function_name
 from ..system.settings import Range, setting
-from .distillation import Distilled, logits_of
+from .averaging import Averaging
+from .distillation import logits_of
+from .regmean import RegMean
 
 ACTIVE = Ridge(active=True, repair=True)
+Trial = tuple[Algorithm, type[Importance]]
 #: Title -> fusion and score. The first ones that accept the parents are tried. Chosen by measurement, see
 #: docs/findings_beyond.md.
-CANDIDATES: dict[str, tuple[Retrofit, type[Importance]]] = {
+CANDIDATES: dict[str, Trial] = {
     "KF-Linear, conductance, active, repair": (Retrofit(fit=ACTIVE), Conductance),
     "KF-Linear, uniform, active, repair, ensemble": (Retrofit(fit=ACTIVE, head="ensemble"), Uniform),
     "KF-Linear, conductance, active, repair, centre": (Retrofit(fit=ACTIVE, centre=True), Conductance),
@@ -42,21 +46,42 @@ CANDIDATES: dict[str, tuple[Retrofit, type[Importance]]] = {
     "HF-Linear, uniform, ensemble": (Retrofit(grouping=Hungarian(), head="ensemble"), Uniform),
     "KF-Linear, uniform, ensemble": (Retrofit(head="ensemble"), Uniform),
 }
+#: The same for outputs that are no class scores, or targets that are no classes.
+WITHOUT_CLASSES: dict[str, Trial] = {
+    "KF-Linear, uniform, active, repair": (Retrofit(fit=ACTIVE), Uniform),
+    "KF-Linear, uniform": (Retrofit(), Uniform),
+    "HF-Linear, uniform": (Retrofit(grouping=Hungarian()), Uniform),
+}
+#: Tried beside these, where the parents have one shape: with a common ancestor they are ahead.
+MEANS: dict[str, Trial] = {
+    "Average": (Averaging(reset_norms=True), Uniform),
+    "RegMean": (RegMean(reset_norms=True), Uniform),
+}
 #: Used if no closed form accepts the parents.
-OTHERWISE = "KF-Gradient, uniform"
+OTHERWISE: dict[str, Trial] = {"KF-Gradient, uniform": (Retrofit(fit=Gradient()), Uniform)}
+#: Fewer held-out samples decide nothing: the first of `UNSEEN` that accepts the parents is taken.
+DECIDING = 30
+UNSEEN: dict[str, Trial] = {
+    "KF-Linear, conductance": (Retrofit(), Conductance),
+    "KF-Linear, uniform": (Retrofit(), Uniform),
+}
+Metric = Callable[[Tensor, Tensor], float]
 
 
-def _trial(title: str, task: Task) -> tuple[Retrofit, FusionPlan]:
+def _trial(trial: Trial, task: Task, fitted: Any) -> tuple[Algorithm, Plan]:
     """A candidate and its plan.
 
+    Args:
+        fitted: the parents' own data without the held-out samples, or None.
     Raises:
         ValueError: it does not accept the parents, or weights neurons and there are no data for that.
     """
-    retrofit, score = CANDIDATES.get(title, (Retrofit(fit=Gradient()), Uniform))
+    method, score = trial
     if score.needs_data and task.importance.data is None:
         raise ValueError("conductance needs labelled data of each parent. Pass importance_data.")
-    importance = score(data=task.importance.data) if score.needs_data else score()
-    return retrofit, planned(retrofit, replace(task, importance=importance))
+    own = fitted if method.takes.parents_data else task.importance.data if score.needs_data else None
+    importance = score(data=own)
+    return method, planned(method, replace(task, importance=importance))
 
 
 #: Different samples that it needs.
@@ -69,29 +94,27 @@ class AutoPlan(Plan):
 
     deciding: tuple[Tensor, Tensor | None] = field(kw_only=True)
     """Held-out samples: inputs (V, ...), and labels (V,) if all samples have them"""
-    trials: Mapping[str, tuple[Retrofit, FusionPlan]] = field(kw_only=True)
+    trials: Mapping[str, tuple[Algorithm, Plan]] = field(kw_only=True)
     """Candidates that accept the parents, in the order of trying them"""
     left_out: Mapping[str, str] = field(kw_only=True)
     """Candidates that do not accept the parents, and why"""
-    distilled: Distilled | None = field(kw_only=True)
-    """Training of the best fusion, if any"""
 
     def lines(self) -> list[str]:
         """The task, what is tried, and what is left out."""
         tried = [f"tries {title}" for title in self.trials]
-        trained = ["trains the best of them"] * (self.distilled is not None)
         left_out = [f"leaves out {title}: {why}" for title, why in self.left_out.items()]
-        return [self.task.headline, *tried, *trained, f"decides on {len(self.deciding[0])} samples", *left_out]
+        return [self.task.headline, *tried, f"decides on {len(self.deciding[0])} samples", *left_out]
 
 
 @dataclass(frozen=True)
 class Auto(Algorithm):
-    """Tries a few fusions, trains the best one as KF-Linear-KD does, and returns the best of all these and the parents.
+    """Tries a few fusions, and returns the best of them and the parents.
 
     All samples at hand count as fusion samples, those of the parents' own data, too. It chooses on held-out ones, to which no
-    fusion is fitted. If all have labels, accuracy decides, and otherwise agreement with the ensemble. All classes count
-    equally; `worth` estimates those without samples. Of equals, a parent wins over a fusion, and then the first one tried.
-    Levels and their errors are those of the chosen fusion; a parent has none.
+    fusion is fitted; where these would be fewer than 30, it holds out none and takes KF-Linear. A metric decides, or accuracy
+    if all samples have labels, and otherwise agreement with the ensemble, where all classes count equally; `worth` estimates
+    those without samples. Of equals, a parent wins over a fusion, and then the first one tried. Levels and their errors are
+    those of the chosen fusion; a parent has none.
     """
 
     takes: ClassVar[Takes] = Takes(
@@ -104,23 +127,19 @@ class Auto(Algorithm):
         "share of the samples held out from every fusion, to choose the best",
         Range(0, 1, without_low=True, without_high=True),
     )
-    tries: int = setting(3, "maximum number of fusions to try", Range(1, 4), title="Maximum fusions")
-    distil: bool = setting(
-        True,
-        "also train the best fusion as in KF-Linear-KD, if there are samples of all classes to judge whether that "
-        "helps",
-        title="Train the best fusion",
+    tries: int = setting(
+        3, "maximum number of fusions to try, beside Average and RegMean", Range(1, 4), title="Maximum fusions"
+    )
+    metric: Metric | None = setting(
+        None,
+        "(outputs, targets of the held-out samples) -> number, the higher the better, in place of accuracy: for dense outputs, "
+        "language models, several labels for a sample",
     )
 
     def plan(self, task: Task) -> AutoPlan:
         """Split the samples and plan every candidate; see `Algorithm`."""
         check_inputs(task.parents, task.inputs, target=task.target, least=2, method=self.title, written=())
-        classes = check_class_scores(
-            check_outputs(task.parents, task.inputs), "Auto", "Use KF-Linear.", ("method", "KF-Linear")
-        )
-        for inputs, labels in [(task.inputs, task.labels), *task.parents_data()]:
-            if labels is not None and len(inputs):
-                check_classes(class_labels(labels, "Auto"), classes, "Auto", instead=", or none")
+        by_class = self._check_labels(task)
         if (different := len(task.samples()[0])) < FEWEST:
             raise Refusal(
                 f"Auto judges fusions by samples that none of them saw, and only {different} of the {len(task.inputs)} samples "
@@ -128,82 +147,97 @@ class Auto(Algorithm):
                 ("method", "KF-Linear"),
             )
         kept, decide = self.split(task)
+        own = _without(task, decide[0])
         monitor = task.runtime.monitor.changed(_as_step)
         rest = replace(task, inputs=kept[0], labels=kept[1], runtime=replace(task.runtime, monitor=monitor))
-        trials, left_out = dict[str, tuple[Retrofit, FusionPlan]](), dict[str, str]()
-        for title in (*CANDIDATES, OTHERWISE):
-            if len(trials) < (1 if title == OTHERWISE else self.tries):
-                with _noting(left_out, title):
-                    trials[title] = _trial(title, rest)
+        trials, left_out = dict[str, tuple[Algorithm, Plan]](), dict[str, str]()
+
+        def accept(candidates: Mapping[str, Trial], most: int) -> None:
+            for title, trial in candidates.items():
+                if len(trials) < most:
+                    with _noting(left_out, title):
+                        trials[title] = _trial(trial, rest, own)
+
+        if len(decide[0]):
+            accept(CANDIDATES if by_class else WITHOUT_CLASSES, self.tries)
+        else:
+            accept(UNSEEN, 1)
+        accept(OTHERWISE, 1)
         if not trials:
             raise Refusal(
-                f"no fusion accepts these networks. KF-Gradient: {left_out[OTHERWISE].rstrip('.')}. KD "
+                f"no fusion accepts these networks. KF-Gradient: {left_out['KF-Gradient, uniform'].rstrip('.')}. KD "
                 "and Ensemble only run the parents: use one of these.",
                 ("method", "KD"),
                 ("method", "Ensemble"),
             )
-        distilled = Distilled() if self.distil and Distilled().samples(rest) > 1 else None
-        return AutoPlan(task, deciding=decide, trials=trials, left_out=left_out, distilled=distilled)
+        if len(decide[0]) and task.target is None:
+            accept(MEANS, len(trials) + len(MEANS))
+        return AutoPlan(task, deciding=decide, trials=trials, left_out=left_out)
+
+    def _check_labels(self, task: Task) -> bool:
+        """Whether outputs are class scores, and all targets that are given classes.
+
+        Raises:
+            ValueError: they are not, and there is no metric; or a metric, and samples without targets.
+        """
+        shape = check_outputs(task.parents, task.inputs)
+        targets = [labels for inputs, labels in [(task.inputs, task.labels), *task.parents_data()] if len(inputs)]
+        if self.metric is None:
+            classes = check_class_scores(
+                shape, "Auto", "Pass metric=function in Python, or use KF-Linear.", ("method", "KF-Linear")
+            )
+            for labels in targets:
+                if labels is not None:
+                    labels = class_labels(labels, "Auto decides by accuracy unless it has a metric=function")
+                    check_classes(labels, classes, "Auto", instead=", or none")
+            return True
+        if any(labels is None for labels in targets):
+            raise ValueError(
+                "Auto decides by metric(outputs, targets), and some samples have no targets. Pass (inputs, targets)."
+            )
+        return len(shape) == 1 and shape[0] > 1 and all(why_no_labels(as_labels(labels)) is None for labels in targets)
 
     def split(self, task: Task) -> Sequence[tuple[Tensor, Tensor | None]]:
-        """The samples to which fusions are fitted, and those held out, balanced over classes if known: inputs, and labels if all
-        have them."""
+        """The samples to which fusions are fitted, and those held out, balanced over classes if known, none if they would be too
+        few: inputs, and labels if all have them."""
         inputs, labels = task.samples()
         count = len(inputs)
-        number = min(max(1, round(self.held_out * count)), count - 1)
-        classes = torch.zeros(count) if labels is None else labels
-        rows = balanced(classes, number, generator=torch.Generator().manual_seed(task.seed))
-        held = torch.zeros(count, dtype=torch.bool).index_fill_(0, rows, True)
+        number = min(round(self.held_out * count), count - 1)
+        classes = torch.zeros(count) if labels is None or why_no_labels(labels) else labels
+        held = torch.zeros(count, dtype=torch.bool)
+        if number >= DECIDING:
+            held[balanced(classes, number, generator=torch.Generator().manual_seed(task.seed))] = True
         return [(inputs[rows], None if labels is None else labels[rows]) for rows in (~held, held)]
 
     @torch.no_grad()
     def run(self, plan: AutoPlan) -> FusionResult:
-        """Measure the parents, fuse and measure each candidate, train the best one, and return the best of all."""
+        """Measure the parents, fuse and measure each candidate, and return the best of all; or fuse by the only candidate."""
         task = plan.task
         monitor, device = task.runtime.monitor, task.device
         inputs, labels = plan.deciding
         inputs = inputs.to(device, task.dtype)
-        logits = logits_of(task.parents, inputs, device, monitor).cpu()  # (n, V, classes)
-        truth = logits.softmax(2).mean(0).argmax(1) if labels is None else labels
-        parents = torch.stack([by_class(answers, truth) for answers in logits])
-        results, fused, left_out = dict[str, FusionResult](), dict[str, float](), dict(plan.left_out)
-
-        def measured(title: str, result: FusionResult) -> None:
-            right = by_class(logits_of([result.model], inputs, device, monitor)[0].cpu(), truth)
-            results[title], fused[title] = result, right.nanmean().item()
-
+        results, left_out = dict[str, FusionResult](), dict(plan.left_out)
         scores: Sequence[Scores] | None = None
-        rest = next(iter(plan.trials.values()))[1].task
-
-        def tried(title: str, retrofit: Retrofit, fusion: FusionPlan) -> None:
-            nonlocal scores
+        for title, (method, fusion) in plan.trials.items():
             monitor.emit("phase", name=title)
-            if fusion.task.importance.needs_data:
-                scores = scores or fusion.scores()  # conductance does not depend on centring
-                fusion = replace(fusion, scored=scores)
-            measured(title, retrofit.run(fusion))
-
-        for title, trial in plan.trials.items():
             with _noting(left_out, title):
-                tried(title, *trial)
-        if not results and OTHERWISE not in plan.trials:
-            with _noting(left_out, OTHERWISE):
-                tried(OTHERWISE, *_trial(OTHERWISE, rest))
-        if results and plan.distilled is not None and not parents[0].isnan().any():
-            best = max(fused, key=lambda title: fused[title])
-            title = f"{best}, distilled"
+                if isinstance(fusion, FusionPlan) and fusion.task.importance.needs_data:
+                    scores = scores or fusion.scores()  # conductance does not depend on centring
+                    fusion = replace(fusion, scored=scores)
+                results[title] = method.run(fusion)
+        if not any(result.levels for result in results.values()) and OTHERWISE.keys().isdisjoint(plan.trials):
+            (title, trial), *_ = OTHERWISE.items()
             with _noting(left_out, title):
-                student = replace(results[best], model=duplicate(results[best].model))
-                measured(title, plan.distilled.trained(student, rest))
-        alone = worth(parents, len(truth))
-        found = {f"parent {k}": right for k, right in enumerate(alone.tolist()) if _is_like_target(task, k)} | fused
+                method, fusion = _trial(trial, next(iter(plan.trials.values()))[1].task, None)
+                results[title] = method.run(fusion)
+        found = self._measured(task, results, inputs, labels) if len(inputs) else dict.fromkeys(results, 0.0)
         if not found:
             raise ValueError(f"no fusion of these networks was possible. {_reasons(left_out)} Use KD or Ensemble.")
         chosen = max(found, key=lambda name: found[name])  # the first of equals
         facts = {
-            "choice": _sentence(chosen, found, len(truth), labels is not None, left_out),
+            "choice": self._sentence(chosen, found, len(inputs), labels is not None, left_out),
             "chosen": results[chosen].config if chosen in results else {},
-            "candidates": {name: 100 * score for name, score in found.items()},
+            "candidates": {name: score if self.metric else 100 * score for name, score in found.items()},
             "left_out": left_out,
             "seed": task.seed,
             "samples": len(task.inputs),
@@ -214,6 +248,44 @@ class Auto(Algorithm):
             return replace(result, levels=best_of_all.levels, importance=best_of_all.importance)
         parent = duplicate(task.parents[int(chosen.removeprefix("parent "))])
         return self.result(parent.to(device).eval(), task, **facts)
+
+    def _measured(
+        self, task: Task, results: Mapping[str, FusionResult], inputs: Tensor, targets: Tensor | None
+    ) -> dict[str, float]:
+        """The score of each parent that may be returned, and of each fusion, on the held-out samples."""
+        monitor, device = task.runtime.monitor, task.device
+        parents = logits_of(task.parents, inputs, device, monitor).cpu()  # (n, V, ...)
+        fused = [logits_of([result.model], inputs, device, monitor)[0].cpu() for result in results.values()]
+        if self.metric is not None:
+            measured = [float(self.metric(outputs, targets)) for outputs in (*parents, *fused)]
+        else:
+            truth = parents.softmax(2).mean(0).argmax(1) if targets is None else targets
+            alone = worth(torch.stack([by_class(answers, truth) for answers in parents]), len(truth))
+            measured = [*alone.tolist(), *(by_class(answers, truth).nanmean().item() for answers in fused)]
+        names = [*(f"parent {k}" for k in range(len(parents))), *results]
+        if unknown := [f"{name}: {score}" for name, score in zip(names, measured, strict=True) if not isfinite(score)]:
+            raise ValueError(f"Auto cannot choose by scores that are not finite ({unknown[0]}). Use another metric.")
+        returnable = [*(_is_like_target(task, k) for k in range(len(parents))), *(True for _ in results)]
+        return {name: score for name, score, may in zip(names, measured, returnable, strict=True) if may}
+
+    def _sentence(
+        self, chosen: str, scores: Mapping[str, float], samples: int, labelled: bool, left_out: Mapping[str, str]
+    ) -> str:
+        """What was chosen and why, and what was left out."""
+        if not samples:
+            return (
+                f"Auto took {chosen} without a choice: fewer than {DECIDING} samples would decide ({self.held_out:.0%} of all), "
+                "too few to tell fusions apart."
+            )
+        ranked = sorted(scores, key=lambda name: -scores[name])
+        in_words = {name: f"{score:.4g}" if self.metric else f"{100 * score:.1f}" for name, score in scores.items()}
+        others = "; ".join(f"{name} {in_words[name]}" for name in ranked if name != chosen)
+        told = "right" if labelled else "as the ensemble says"
+        share = f"class by class {in_words[chosen]} % of {samples} samples that no fusion saw are {told}"
+        if self.metric:
+            share = f"its {function_name(self.metric)} on {samples} samples that no fusion saw is {in_words[chosen]}"
+        sentence = f"Auto chose {chosen}: {share}{f' ({others})' if others else ''}."
+        return f"{sentence} {_reasons(left_out)}" if left_out else sentence
 
 
 @contextmanager
@@ -226,6 +298,18 @@ def _noting(left_out: dict[str, str], title: str) -> Iterator[None]:
     except Exception as error:
         failed = f"failed: {type(error).__name__}: {first_line(error)}"
         left_out[title] = str(error) if isinstance(error, ValueError) else failed
+
+
+def _without(task: Task, held: Tensor) -> list[tuple[Tensor, Tensor | None]] | None:
+    """The parents' own data without the held-out samples; None if there are none of their own."""
+    if task.importance.data is None or isinstance(task.importance.data, str):
+        return None
+    known = {sample.numpy().tobytes() for sample in held.cpu()}
+    kept = []
+    for x, y in task.parents_data():
+        rows = [row for row, sample in enumerate(x.cpu()) if sample.numpy().tobytes() not in known]
+        kept.append((x[rows], None if y is None else y[rows]))
+    return kept
 
 
 def by_class(logits: Tensor, truth: Tensor) -> Tensor:
@@ -269,20 +353,6 @@ def _is_like_target(task: Task, parent: int) -> bool:
 def _as_step(event: Event) -> Event:
     """A candidate's levels as steps, because they are not those of the result."""
     return {**event, "kind": "step", "name": "levels"} if event["kind"] == "level" else event
-
-
-def _sentence(
-    chosen: str, scores: Mapping[str, float], samples: int, labelled: bool, left_out: Mapping[str, str]
-) -> str:
-    """What was chosen and why, and what was left out."""
-    ranked = sorted(scores, key=lambda name: -scores[name])
-    others = "; ".join(f"{name} {100 * scores[name]:.1f}" for name in ranked if name != chosen)
-    told = "right" if labelled else "as the ensemble says"
-    sentence = (
-        f"Auto chose {chosen}: class by class {100 * scores[chosen]:.1f} % of {samples} samples that no fusion saw "
-        f"are {told}{f' ({others})' if others else ''}."
-    )
-    return f"{sentence} {_reasons(left_out)}" if left_out else sentence
 
 
 def _reasons(left_out: Mapping[str, str]) -> str:

@@ -87,6 +87,8 @@ def config_of(
     """
     fusion_from = {"fusion_from": "iid"} if OF_ALL_DATA in row.changes else {}
     options: dict[str, Any] = {}
+    if METHODS[row.method].fixed.get("fit") == "ridge" and "paper's settings" not in row.changes:
+        options["toward"] = "zero"  # as in the paper
     if fit_epochs is not None and (METHODS[row.method].keywords().get("epochs") or 0) > fit_epochs:
         options["epochs"] = fit_epochs
     if transformer and row.importance == "deeplift":

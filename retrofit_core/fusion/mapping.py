@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..networks.levels import Affine as AffineForm
-from ..networks.levels import Heads, Level
+from ..networks.levels import Heads, Level, is_branched
 from ..networks.levels.kinds import AffineLayer
 from .joint_spaces import Levels
 from .walk import Step
@@ -56,7 +56,17 @@ def reads(levels: Levels, index: int, groups: Callable[[int], Groups]) -> tuple[
     return tuple(found)
 
 
-@torch.no_grad()
+def is_mapped_chain(levels: Levels) -> bool:
+    """Whether the networks are plain chains of layers, and the parents' weights can be mapped to every level's inputs."""
+    if is_branched(levels.fused) or any(parent.why_not_affine for network in levels.parents for parent in network):
+        return False
+    try:
+        check_mapped(levels)
+    except ValueError:
+        return False
+    return True
+
+
 def check_mapped(levels: Levels) -> None:
     """Check before any work that the parents' weights can be mapped to every level's inputs, whatever the groups.
 
@@ -69,10 +79,14 @@ def check_mapped(levels: Levels) -> None:
         return [torch.arange(of_parent, device=device) % width for of_parent in levels.widths(maker)], width
 
     for index, level in enumerate(levels.fused):
-        if level.affine is not None:
+        if isinstance(level.form, AffineForm):
             found = reads(levels, index, groups)
-            if found is None or not level.form.parts:
-                mapped_weights(level, [parent[index] for parent in levels.parents], found)
+            if found is None:
+                raise ValueError(_unmapped(level))
+            for k, parent in enumerate(levels.parents if not level.form.parts else ()):
+                assert isinstance(parent[index].form, AffineForm)
+                for layer, theirs, previous in zip(level.form.layers, parent[index].form.layers, found, strict=True):
+                    _inputs(level, k, layer, theirs, previous)
 
 
 def mapped_weights(
@@ -92,10 +106,7 @@ def mapped_weights(
         ValueError: `reads` is None, or a parent's inputs do not correspond to the fused ones position by position.
     """
     if reads is None:
-        raise ValueError(
-            f"level {fused.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
-            "mapped onto the fused inputs. Use toward='zero' and refit=True."
-        )
+        raise ValueError(_unmapped(fused))
     columns, form = [], fused.form
     assert isinstance(form, AffineForm)
     of_parents = [None] * len(parents) if parts is None else parts.split([parent.width for parent in parents])
@@ -117,23 +128,39 @@ def _mapped_layer(
 ) -> Tensor:
     """(p, neurons of parent k) the parent's mapped weights in one layer, without bias."""
     weights = theirs.weight.detach().flatten(1).T.double()  # (inputs of the parent, its neurons)
-    mapped = weights
-    if previous is not None:
-        groups, width = previous[0][k], previous[1]
-        if parts is not None:
-            mapped = _mapped_part(layer, theirs, weights, groups, parts)
-        else:
-            positions = len(weights) // len(groups)  # kernel or spatial positions; inputs are channel-major
-            mapped = weights.new_zeros(width, positions, weights.shape[1])
-            mapped.index_add_(0, groups, weights.reshape(len(groups), positions, -1))
-            mapped = mapped.flatten(0, 1)
-    p = layer.weight[0].numel()
-    if mapped.shape[0] != p:
+    if previous is not None and parts is not None:
+        return _mapped_part(layer, theirs, weights, previous[0][k], parts)
+    positions = _inputs(fused, k, layer, theirs, previous)
+    if previous is None:
+        return weights
+    groups, width = previous[0][k], previous[1]
+    mapped = weights.new_zeros(width, positions, weights.shape[1])
+    mapped.index_add_(0, groups, weights.reshape(len(groups), positions, -1))
+    return mapped.flatten(0, 1)
+
+
+def _inputs(fused: Level, k: int, layer: AffineLayer, theirs: AffineLayer, previous: Groups | None) -> int:
+    """The kernel or spatial positions of parent k's inputs, which are channel-major.
+
+    Raises:
+        ValueError: mapped, they are not as many as the fused layer's.
+    """
+    p, inputs = layer.weight[0].numel(), theirs.weight[0].numel()
+    channels, width = (1, 1) if previous is None else (len(previous[0][k]), previous[1])
+    positions = inputs // channels
+    if width * positions != p:
         raise ValueError(
-            f"level {fused.name!r}: parent {k} has {len(weights)} inputs per neuron where the fused level has {p}; "
+            f"level {fused.name!r}: parent {k} has {inputs} inputs per neuron where the fused level has {p}; "
             "their weights cannot be mapped. Use toward='zero' and refit=True."
         )
-    return mapped
+    return positions
+
+
+def _unmapped(level: Level) -> str:
+    return (
+        f"level {level.name!r} does not read its inputs channel by channel, so the parents' weights cannot be "
+        "mapped onto the fused inputs. Use toward='zero' and refit=True."
+    )
 
 
 def _mapped_part(layer: AffineLayer, theirs: AffineLayer, weights: Tensor, groups: Tensor, parts: Tensor) -> Tensor:

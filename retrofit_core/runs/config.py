@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ..catalogue import CATALOGUE
 from ..system.files import key_of
 from ..system.registry import known_name
 from ..system.settings import AT_LEAST_ONE, COUNT, same_as, setting
@@ -98,7 +99,15 @@ class RunConfig:
 
     def to_json(self) -> dict[str, Any]:
         """All fields in plain JSON types, so that records stay complete when defaults change."""
-        return json.loads(json.dumps(dataclasses.asdict(self)))
+        facts = json.loads(json.dumps(dataclasses.asdict(self)))
+        return facts | {"options": {**(self.options or {}), "toward": "auto"}} if self._pulls_by_itself else facts
+
+    @property
+    def _pulls_by_itself(self) -> bool:
+        """Whether its ridge pulls where it chooses: not so in records that do not say it, which are of a time when all pulled to
+        zero."""
+        options = self.options or {}
+        return _has_ridge(self.method, options) and options.get("toward", "auto") == "auto"
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> "RunConfig":
@@ -112,7 +121,9 @@ class RunConfig:
         if not isinstance(facts, dict) or not facts.get("models") or set(facts) - set(FIELDS):
             raise ValueError(f"a run's config needs 'models' and knows only {sorted(FIELDS)}. Found {facts!r:.200}.")
         lists = {name: tuple(facts[name]) for name in ("models", "mean", "std") if facts.get(name) is not None}
-        return cls(**{**facts, **lists})
+        options = facts.get("options") or {}
+        pull = {"toward": "zero"} if _has_ridge(facts.get("method", cls.method), options) else {}
+        return cls(**{**facts, **lists, "options": {**pull, **options}})
 
     def changed(self) -> dict[str, Any]:
         """The fields that differ from their defaults, in plain JSON types."""
@@ -152,6 +163,12 @@ class RunConfig:
 
 #: Names of a run's own settings, as opposed to options of methods.
 FIELDS = tuple(field.name for field in dataclasses.fields(RunConfig))
+
+
+def _has_ridge(method: str, options: Mapping[str, Any]) -> bool:
+    """Whether a method fits by a ridge that may pull to the parents; the paper's preset pulls to zero."""
+    line = CATALOGUE.get(method)
+    return line is not None and line.fixed.get("fit") == "ridge" and options.get("preset") != "paper"
 
 
 def naming(method: str) -> str:

@@ -36,7 +36,7 @@ from ..system.device import on_device
 from ..system.files import write
 from ..system.labels import check_classes, class_labels
 from ..system.monitor import Cancelled, Monitor
-from ..system.registry import known_name
+from ..system.registry import function_name, known_name
 from ..system.settings import settings_of
 from ..system.texts import names_apart, read_options
 from ..training.evaluation import NotANumber, as_bits, as_logits, measured, scores
@@ -101,6 +101,10 @@ class Leaderboard:
         columns = ["network", score, "to best", *([] if self.metric else ["loss", "ECE"]), "sec.", "M ops"]
         rows = [_cells(row, self.metric is not None) for row in self.rows if row["reason"] is None]
         return pd.DataFrame(rows, columns=columns)
+
+    def to_latex(self) -> str:
+        """The summary as a LaTeX table, for a document with the package booktabs."""
+        return self.summary().to_latex(index=False, escape=True)
 
     @property
     def title(self) -> str:
@@ -464,7 +468,7 @@ class Measure:
             ValueError: unusable data.
         """
         self.monitor, self.metric, self.answers = monitor, metric, dict[str, NDArray[Any]]()
-        self.metric_name = None if metric is None else getattr(metric, "__name__", type(metric).__name__)
+        self.metric_name = None if metric is None else function_name(metric)
         if isinstance(test, Images):
             self.labels = test.labels if rows is None else test.labels[rows]
             self.title, self.classes = test.name, list(test.classes)

@@ -5,8 +5,8 @@ from typing import Any, Literal
 Preset = Literal["default", "paper"]
 #: Paragraph on linear variants: lambda in units of a sum over rows; scores and outputs not normalised.
 PAPER_LINEAR: dict[str, dict[str, Any]] = {
-    "hungarian": {"ridge": 1e-3, "normalise_scores": False},
-    "kmeans": {"ridge": 10.0, "normalise_scores": False},
+    "hungarian": {"ridge": 1e-3, "toward": "zero", "normalise_scores": False},
+    "kmeans": {"ridge": 10.0, "toward": "zero", "normalise_scores": False},
 }
 #: Table "Hyperparameters used for HF-Gradient and KF-Gradient".
 PAPER_GRADIENT: dict[str, Any] = {

@@ -43,7 +43,7 @@ pytestmark = pytest.mark.slow
 
 
 #: A method of each kind that the form treats apart.
-FORMS = ("KF-Linear", "Same-Index-Linear", "TIES", "Ensemble", "Git-Re-Basin", "KD", "LP")
+FORMS = ("KF-Linear", "Same-Index-Linear", "SLERP", "TIES", "Ensemble", "Git-Re-Basin", "KD", "LP")
 
 
 open_form, open_runs = partial(page_at, view="new"), partial(page_at, view="runs")
@@ -161,7 +161,7 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
         importance="uniform",
         samples=50,
         analyse=METHODS[method].takes.analysis,
-        options={"KD": {"epochs": 2}, "Auto": {"distil": False}}.get(method),
+        options={"KD": {"epochs": 2}}.get(method),
     )
     monkeypatch.chdir(runs.BUNDLED)
     result, metrics = execute(config, runs_folder / "mine")

@@ -9,7 +9,7 @@ from retrofit_core.fusion.mapping import mapped_weights
 from retrofit_core.networks.levels import partition
 from tests import reference
 from tests.flat import fuse
-from tests.networks import CNN_SHAPE, cnn, initialised, mlp, normal
+from tests.networks import CNN_SHAPE, cnn, initialised, mlp, normal, permuted
 from tests.properties import as_groups, assert_same_function
 
 
@@ -104,3 +104,18 @@ def test_weights_that_cannot_be_mapped_are_refused_before_any_level(network, opt
     parents = [initialised(network(), seed) for seed in range(2)]
     with pytest.raises(ValueError, match="level 'last' does not read its inputs channel by channel.*toward='zero'"):
         fuse(parents, normal(30, *CNN_SHAPE), grouping=forbidden, device="cpu", **options)
+
+
+@pytest.mark.parametrize("grouping", ["hungarian", "kmeans"])
+def test_a_reordered_copy_of_a_chain_survives_a_handful_of_samples(grouping):
+    """By default the ridge of a chain pulls to the parents' weights, so what the samples do not show remains."""
+    model, few, new = cnn(seed=0), normal(4, *CNN_SHAPE), normal(50, *CNN_SHAPE, seed=1)
+    fused = fuse([model, permuted(model)], few, grouping=grouping, device="cpu").model
+    assert_same_function(model, fused, new, 1e-5)
+
+
+@pytest.mark.parametrize("network", [Concatenated, Flattened])
+def test_by_default_the_ridge_pulls_to_zero_where_the_parents_weights_cannot_be_mapped(network):
+    parents, x = [initialised(network(), seed) for seed in range(2)], normal(30, *CNN_SHAPE)
+    usual, zero = (fuse(parents, x, device="cpu", **options).model for options in ({}, {"toward": "zero"}))
+    assert_same_function(usual, zero, x, 0)

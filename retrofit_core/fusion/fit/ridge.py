@@ -21,7 +21,7 @@ from ...system.refusals import Refusal
 from ...system.settings import setting
 from ..grouping import Grouping
 from ..joint_spaces import Levels
-from ..mapping import check_mapped, parents_weights
+from ..mapping import check_mapped, is_mapped_chain, parents_weights
 from ..moments import (
     Moments,
     MomentSums,
@@ -73,9 +73,9 @@ class Ridge(Fit):
         check=why_no_ridge,
         title="Ridge strength",
     )
-    toward: Literal["zero", "parents"] = setting(
-        "zero",
-        "where the ridge pulls the weights: to zero, or to the parents' own weights",
+    toward: Literal["auto", "zero", "parents"] = setting(
+        "auto",
+        "where the ridge pulls the weights: to zero, or to the parents' own weights; auto: to these in plain chains of layers",
         title="Ridge pulls towards",
     )
     project: bool = setting(
@@ -102,7 +102,7 @@ class Ridge(Fit):
 
     @property
     def needs_parents_weights(self) -> bool:
-        """Whether the parents' weights must be mapped to the fused inputs."""
+        """Whether the parents' weights must be mapped to the fused inputs; "auto" maps them only where it can."""
         return self.toward == "parents" or not self.refit
 
     def check(self, levels: Levels, example: Tensor) -> None:
@@ -145,8 +145,9 @@ class Ridge(Fit):
         if isinstance(level.form, (Lookup, Tied)):
             return solve_tables(step, sums)
         with step.walk.stopwatch.phase("solve"):
-            W0 = _parents_weights(step) if self.needs_parents_weights else None
-            solution = solve(sums, self._strength(step), toward=W0 if self.toward == "parents" else None)
+            pulls = self.toward == "parents" or (self.toward == "auto" and is_mapped_chain(step.walk.levels))
+            W0 = _parents_weights(step) if pulls or not self.refit else None
+            solution = solve(sums, self._strength(step), toward=W0 if pulls else None)
             if W0 is not None and not self.refit:  # means of the parents' weights in place of fitted ones
                 solution = replace(solution, weights=lambda A: W0 @ A, missed=partial(squared_misses, sums))
         gram = solution.gram if self.project else sums.zz
