@@ -1,7 +1,6 @@
 """Networks of others: a user's own functions, timm's and torchvision's; who may import what, and how they are read again."""
 
 import dataclasses
-import importlib.util
 import json
 import sys
 from fractions import Fraction
@@ -292,42 +291,3 @@ def test_the_logits_of_a_command_are_noted(mynet, capsys):
     assert main(["evaluate", "p/parent-0.safetensors", "--arch", "mynet:rows"]) == 0
     assert main(["evaluate", "p/parent-0.safetensors", "--logits", "scores"]) == 2
     assert "name that network with --arch" in capsys.readouterr().err
-
-
-# --- libraries ------------------------------------------------------------------------------------
-
-
-def test_a_network_of_torchvision(tmp_path):
-    spec = fitted(parse("torchvision:shufflenet_v2_x0_5"), (3, 32, 32), 4)
-    assert spec == {"architecture": "torchvision:shufflenet_v2_x0_5", "num_classes": 4, "input": [3, 32, 32]}
-    model = build(spec, seed=0).eval()
-    save_model(model, tmp_path / "net.safetensors")
-    read = load_model(tmp_path / "net.safetensors")[0]  # nobody's own code: nothing is to be said
-    x = torch.randn(2, 3, 32, 32)
-    assert torch.equal(read(x), model(x)) and read(x).shape == (2, 4)
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({"architecture": "torchvision:resnet81"}, "torchvision has no network 'resnet81' .* Did you mean resnet18"),
-        ({"architecture": "torchvision:resnet18", "weights": "DEFAULT"}, "'weights' cannot be DEFAULT"),
-        ({"architecture": "torchvision:resnet18", "num_classes": 10**12}, "'num_classes' cannot be 1000000000000"),
-    ],
-)
-def test_files_can_only_choose_among_the_networks_of_a_library(spec, message):
-    with pytest.raises(ValueError, match=message):
-        build(spec)
-
-
-@pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="timm is not installed (pip install timm)")
-def test_a_network_of_timm(tmp_path):
-    spec = fitted(parse("timm:vit_tiny_patch16_224"), (3, 32, 32), 4)
-    assert spec["img_size"] == 32 and spec["num_classes"] == 4 and spec["in_chans"] == 3
-    model = build({**spec, "depth": 1, "embed_dim": 24}, seed=0).eval()
-    save_model(model, tmp_path / "net.safetensors")
-    x = torch.randn(2, 3, 32, 32)
-    assert torch.equal(load_model(tmp_path / "net.safetensors")[0](x), model(x))
-    for name, message in (("hf-hub:someone/net", "timm has no network"), ("resnet18", "'checkpoint_path' cannot be")):
-        with pytest.raises(ValueError, match=message):
-            build({"architecture": f"timm:{name}", "checkpoint_path": "x.pt"})

@@ -39,7 +39,7 @@ def load_model(
     Args:
         path: safetensors, or a torch.save file with a state dict, alone or under "state_dict" or "model" (pickled objects are
             refused, never run).
-        arch: a spec, its JSON text, a name such as "vgg11-half", "timm:resnet18" or "mynet:make", or a function that builds
+        arch: a spec, its JSON text, a name such as "vgg11-half" or "mynet:make", or a function that builds
             the module. Default: the metadata's spec, else inferred from keys and shapes. Modules that only the metadata name
             are not imported: see `user_code`.
         like: images that the network takes. Foreign factories get channels, size and classes from them if nothing else

@@ -24,8 +24,6 @@ SIZE = ("size", "image_size", "img_size")
 SHAPE = ("shape", "input_shape")
 #: Entries of a spec other than the factory's keywords.
 OURS = ("architecture", "input", "logits")
-#: Prefixes of library networks, see `architectures.libraries`.
-LIBRARIES = ("timm", "torchvision")
 NAME = re.compile(r"[^:\s][^:]*:[A-Za-z_]\w*")
 #: Names, separated by commas, that the workbench's user typed: for its server and its workers.
 VARIABLE = "RETROFIT_ARCH"
@@ -42,7 +40,7 @@ _closed = False
 
 def is_own(name: object) -> bool:
     """Whether an architecture's name is that of a user's factory."""
-    return isinstance(name, str) and NAME.fullmatch(name) is not None and name.split(":")[0] not in LIBRARIES
+    return isinstance(name, str) and NAME.fullmatch(name) is not None
 
 
 def names_in(arch: object) -> list[str]:

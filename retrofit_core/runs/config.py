@@ -72,8 +72,8 @@ class RunConfig:
     )
     arch: str | None = setting(
         None,
-        "Architecture of the checkpoints, if they do not record it: a preset ({presets}, ...), timm:NAME, "
-        "torchvision:NAME, a JSON spec, or your own function, package.module:function or FILE.py:function (importing "
+        "Architecture of the checkpoints, if they do not record it: a preset ({presets}, ...), "
+        "a JSON spec, or your own function, package.module:function or FILE.py:function (importing "
         "it runs its code: name only code that you trust).",
     )
     mean: tuple[float, ...] | None = same_as(TrainConfig, "mean")

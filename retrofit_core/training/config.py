@@ -28,7 +28,7 @@ class TrainConfig:
     )
     arch: tuple[str, ...] = setting(
         ("cnn",),
-        "cnn, mlp, a preset such as vgg11-half, timm:NAME, torchvision:NAME, a JSON spec, or your own function, "
+        "cnn, mlp, a preset such as vgg11-half, a JSON spec, or your own function, "
         "package.module:function or FILE.py:function (importing it runs its code: name only code that you trust). "
         "Give it once for all parents, or once for each.",
     )

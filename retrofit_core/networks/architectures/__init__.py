@@ -1,6 +1,6 @@
 """Networks: plain nn.Modules, each described by a spec (a JSON object).
 
-Under "architecture", a spec names an entry of ARCHITECTURES or a foreign factory (`user_code`, `libraries`); the other entries
+Under "architecture", a spec names an entry of ARCHITECTURES or a foreign factory (`user_code`); the other entries
 are the builder's keywords. A built model keeps its spec as `model.spec`.
 """
 
@@ -17,7 +17,7 @@ from ...system.registry import find, first_line
 from ...system.settings import SEED_SETTING, check_setting
 from .. import user_code
 from ..outputs import giving_logits
-from . import cnn, libraries, mlp, resnet, vgg, vit
+from . import cnn, mlp, resnet, vgg, vit
 from .base import Architecture
 from .cnn import CNN
 from .mlp import MLP
@@ -71,14 +71,13 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 LARGEST = 1 << 20  # largest number in a spec
 DEEPEST = 1000  # most entries in a plan or list of sizes, most blocks
-LONGEST = 200  # most characters of a string in a spec
 #: Other values that `--arch` and `arch=` accept.
-OTHERS = "package.module:function, timm:NAME, torchvision:NAME"
+OTHERS = "package.module:function, FILE.py:function"
 
 
 def is_foreign(name: object) -> bool:
-    """Whether an architecture is a foreign factory: the user's own or a library's."""
-    return user_code.is_own(name) or libraries.is_library(name)
+    """Whether an architecture is a user's own factory."""
+    return user_code.is_own(name)
 
 
 def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
@@ -103,7 +102,7 @@ def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
     name = keywords.pop("architecture", None)
     foreign = is_foreign(name)
     if foreign:
-        builder: Any = (libraries if libraries.is_library(name) else user_code).factory(str(name))
+        builder: Any = user_code.factory(str(name))
     else:
         builder = find(ARCHITECTURES, str(name), "architecture")
         _check(name, builder, keywords)
@@ -121,9 +120,6 @@ def build(spec: str | Mapping[str, Any], seed: int | None = None) -> Any:
 def _built(name: str, make: Callable[..., object], spec: dict[str, Any]) -> nn.Module:
     """Call a foreign factory, always on the CPU: not every one can build on the meta device."""
     keywords = {key: value for key, value in spec.items() if key not in user_code.OURS}
-    wrong = [key for key, value in keywords.items() if key in libraries.REFUSED or not _is_plain(value)]
-    if libraries.is_library(name) and wrong:
-        raise ValueError(f"architecture {name!r}: {wrong[0]!r} cannot be {str(keywords[wrong[0]])[:80]}.")
     try:
         with torch.device("cpu"):
             model = make(**keywords)
@@ -143,15 +139,6 @@ def _built(name: str, make: Callable[..., object], spec: dict[str, Any]) -> nn.M
         model = giving_logits(model, spec["logits"])
     model.spec = {"architecture": name, **spec}  # type: ignore[assignment]
     return model
-
-
-def _is_plain(value: object) -> bool:
-    """Whether a file may pass this value to a library's builder."""
-    if isinstance(value, list):
-        return len(value) <= DEEPEST and all(map(_is_plain, value))
-    if isinstance(value, str):
-        return len(value) <= LONGEST
-    return value is None or isinstance(value, bool) or (isinstance(value, int | float) and abs(value) <= LARGEST)
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -190,8 +177,6 @@ def fitted(spec: Mapping[str, Any], shape: Sequence[int], classes: int) -> dict[
         ValueError: unknown architecture; for foreign factories as `build`.
     """
     name = spec["architecture"]
-    if libraries.is_library(name):
-        return {**libraries.keywords_for(name, shape, classes), "input": list(shape), **spec}
     if user_code.is_own(name):
         return {**user_code.keywords_for(user_code.factory(name), shape, classes), "input": list(shape), **spec}
     return {**find(ARCHITECTURES, name, "architecture").keywords_for(shape, classes), **spec}

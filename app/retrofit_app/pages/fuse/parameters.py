@@ -56,7 +56,7 @@ HELP = {
     "images of all networks may work better.",
     "fusion_seed": "Decides which samples are drawn and where groupings start. The same seed gives the same numbers.",
     "settings": "Defaults of the options below: ours, or those of the paper's tables.",
-    "code": "A name such as vgg11-half, timm:resnet18 or torchvision:resnet18, or a function of yours that returns the network. "
+    "code": "A name such as vgg11-half, or a function of yours that returns the network. "
     "Importing a module runs its code, so your functions have to be named when the workbench starts: "
     "retrofit app --arch mynet.py:make.",
     "target": "Empty for network A's architecture; otherwise a name such as vgg11-half or a JSON object, as in `retrofit fuse "
