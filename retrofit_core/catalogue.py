@@ -101,19 +101,6 @@ _LINES = (
         {"weighting": "samples"},
     ),
     Line(
-        "Greedy-Soup",
-        "Averages networks as long as accuracy on labelled held-out data does not drop.",
-        "Wortsman et al. 2022",
-        "GreedySoup",
-    ),
-    Line(
-        "Fisher",
-        "Mean of all weights, each weighted by how strongly its network's outputs depend on it.",
-        "Matena and Raffel 2022",
-        "FisherAveraging",
-    ),
-    Line("SLERP", "Interpolates between two networks' weights along a great circle.", "Shoemake 1985", "Slerp"),
-    Line(
         "Task-Arithmetic",
         "Adds up what each network learned beyond a common ancestor.",
         "Ilharco et al. 2023",

@@ -270,7 +270,7 @@ PAIR = (mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2))
 
 
 @pytest.mark.slow
-@each_case("method", ["Average", "FedAvg", "OTFusion", "Git-Re-Basin", "ZipIt", "RegMean", "PLeaS", "Fisher", "SLERP"])
+@each_case("method", ["Average", "FedAvg", "OTFusion", "Git-Re-Basin", "ZipIt", "RegMean", "PLeaS"])
 def test_integer_buffers_are_not_averaged(method):
     """BatchNorm's counter stays parent 0's, whole; its statistics do not."""
     models, x = [batchnorm_cnn(bias=True), batchnorm_cnn(bias=True, seed=2)], normal(30, *CNN_SHAPE)

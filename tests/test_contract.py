@@ -59,10 +59,19 @@ TRANSFORMER = ("Transformer-OTFusion", "Transformer-OTFusion-Weights")
 #: Those that find neurons by `neuron_groups`.
 ALIGNING = (*TRANSPORT, *TRANSFORMER, *REBASIN, "ZipIt", "PLeaS")
 ARITHMETIC = ("Task-Arithmetic", "TIES", "DARE")
-MERGES = ("Greedy-Soup", "Fisher", "SLERP", *ARITHMETIC)
-AVERAGING = ("Average", "FedAvg", "RegMean", *MERGES)
+AVERAGING = ("Average", "FedAvg", "RegMean", *ARITHMETIC)
 #: These bring no neurons together, so they report no levels.
-WITHOUT_LEVELS = ("Average", "FedAvg", "Ensemble", "Ensemble-Logits", "Ensemble-Shares", "RegMean", "KD", "LP", *MERGES)
+WITHOUT_LEVELS = (
+    "Average",
+    "FedAvg",
+    "Ensemble",
+    "Ensemble-Logits",
+    "Ensemble-Shares",
+    "RegMean",
+    "KD",
+    "LP",
+    *ARITHMETIC,
+)
 
 
 def takes(name, setting):
@@ -230,12 +239,6 @@ REFUSED = [
         ("mlp", "cnn", "vgg", "vgg with BatchNorm", "BatchNorm, no bias"),
         ("a target",),
         r"from one to two times as many fused neurons; found widths \(\d, \d\) and fused width \d",
-    ),
-    (
-        ("SLERP",),
-        ALL,
-        ("one parent", "three parents"),
-        "SLERP interpolates between exactly two parents. Found [13]. Use Average",
     ),
     (AVERAGING, ALL, ("other widths", "a target"), "weights cannot be averaged: '.*' has the shapes"),
 ]

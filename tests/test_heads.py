@@ -122,7 +122,7 @@ def test_a_head_that_is_not_fused_is_named(method):
     assert not any(parameter.requires_grad for parameter in parents[0].parameters())
 
 
-@pytest.mark.parametrize("method", ["Average", "Ensemble", "LP", "SLERP"])
+@pytest.mark.parametrize("method", ["Average", "Ensemble", "LP"])
 def test_methods_that_fuse_or_keep_all_outputs_say_nothing(method):
     with warnings.catch_warnings():
         warnings.simplefilter("error", Notice)

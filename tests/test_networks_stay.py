@@ -269,7 +269,6 @@ def test_labels_that_are_no_classes_are_refused_before_any_fusion(mark, said):
     )
     for attempt in (
         lambda: compare(networks, X, (X, marked), "average"),
-        lambda: METHODS["Greedy-Soup"](networks, (X, marked)),
         lambda: METHODS["Auto"](networks, (X, marked)),
         lambda: METHODS["KF-Linear"](networks, X, importance="conductance", importance_data=[(X, marked)] * 2),
         lambda: importance_scores(networks[0], X, marked),

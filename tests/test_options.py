@@ -48,7 +48,7 @@ def another(entry):
 
 @each_case("name, chosen", CASES)
 def test_every_setting_is_the_same_through_every_door(name, chosen):
-    """Python, a config, its record, its command line, that of version 0.2.0, a comparison's word and a script."""
+    """Python, a config, its record, its command line, a comparison's word and a script."""
     method = METHODS[name]
     score, grouping = chosen.get("importance", "uniform"), {k: v for k, v in chosen.items() if k == "grouping"}
     for key, entry in method.settings(chosen).items():
@@ -93,15 +93,6 @@ def clashes() -> set[tuple[str, str]]:
 def test_no_two_parts_of_a_method_have_settings_of_one_name():
     """Flat keywords would not know which of them is meant; a run's own settings would hide an option outside Python."""
     assert not clashes()
-
-
-def test_keys_are_those_of_0_1_0():
-    """Whose configs left KF-Linear out, and had grouping and ridge as settings of the run."""
-    config = RunConfig(("a.safetensors",), splits="splits.json", method="KF-Linear")
-    assert config.key() == "929374ab51" != RunConfig(config.models, splits=config.splits).key()
-    assert config.command() == "retrofit fuse a.safetensors --method KF-Linear --splits splits.json"
-    options = {"grouping": "random", "ridge": 0.5, "restarts": 3}
-    assert RunConfig(("a", "b"), method="HF-Linear", options=options).key() == "fcabff9050"
 
 
 @each_case(

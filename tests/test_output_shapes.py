@@ -56,8 +56,6 @@ READS_CLASSES = {
     "KD": ("Use loss='mse'", "KD", {"loss": "mse", "start": "parent0", "epochs": 1, "weight_decay": 0.0}),
     "KF-Linear-KD": ("Use KF-Linear", "KF-Linear", LINEAR),
     "Auto": ("Use KF-Linear", "KF-Linear", LINEAR),
-    "Fisher": ("Use Average", "Average", {}),
-    "Greedy-Soup": ("Use Average", "Average", {}),
 }
 #: What only matches values, with the options under which the same network twice is that network.
 MATCHES_VALUES = {
@@ -66,7 +64,6 @@ MATCHES_VALUES = {
     "Average": {},
     "FedAvg": {"sample_counts": [1, 3]},
     "RegMean": {},
-    "SLERP": {},
     "Ensemble-Logits": {},
     "LP": {"epochs": 1},
 }

@@ -202,7 +202,7 @@ def test_batchnorms_that_share_scale_and_shift_are_left_alone_where_the_function
 # --- reset_norms of methods that average weights: statistics are those of the fusion data, computed here --------------
 
 
-AVERAGING = ("Average", "FedAvg", "Greedy-Soup", "Fisher", "SLERP", "Task-Arithmetic", "TIES", "DARE", "RegMean")
+AVERAGING = ("Average", "FedAvg", "Task-Arithmetic", "TIES", "DARE", "RegMean")
 X, Y = normal(40, *CNN_SHAPE), labels(40, 3)
 
 
@@ -237,9 +237,6 @@ def test_statistics_are_those_of_the_merged_network(name):
     plain = METHODS[name](parents(), (X, Y), device="cpu", **given(name)).model
     result = METHODS[name](parents(), (X, Y), device="cpu", reset_norms=True, **given(name))
     expected = renewed(plain, X)
-    if name == "Greedy-Soup":
-        assert result.config["reset_norms"] is True
-        return  # which parents it takes depends on the statistics
     for key, tensor in expected.state_dict().items():
         assert torch.allclose(tensor.double(), result.model.state_dict()[key].double(), rtol=1e-9, atol=1e-12), key
     assert not torch.equal(*(model.state_dict()["1.running_mean"] for model in (plain, result.model)))

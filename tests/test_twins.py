@@ -59,7 +59,7 @@ AVERAGING = {"Average": {}, "FedAvg": {"sample_counts": [1, 1]}, "RegMean": {}}
 #: try them.
 TRAINED = ("KD", "KF-Linear-KD", "Auto")
 #: Nor do these look for neurons; tests/test_merges.py tries them.
-MERGES = ("Greedy-Soup", "Fisher", "SLERP", "Task-Arithmetic", "TIES", "DARE")
+MERGES = ("Task-Arithmetic", "TIES", "DARE")
 EVERY = {name: partial(METHODS[name], **options) for name, options in ALIGNING.items()} | {
     name: partial(method, **options) for name, (method, options) in FORMS.items()
 }

@@ -2,13 +2,11 @@
 
 from .averaging import Averaging, Ensembling, average
 from .distillation import Distillation
-from .fisher import FisherAveraging
 from .linear_probe import LinearProbe
-from .merging import Dare, Slerp, TaskArithmetic, Ties
+from .merging import Dare, TaskArithmetic, Ties
 from .otfusion import OTFusion
 from .pleas import PLeaS
 from .rebasin import GitReBasin
 from .regmean import RegMean
-from .soup import GreedySoup
 from .transformer import TransformerOTFusion
 from .zipit import ZipIt

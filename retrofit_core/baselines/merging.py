@@ -1,4 +1,4 @@
-"""Merge networks with a common initialisation or ancestor: SLERP and task-vector arithmetic. No alignment.
+"""Merge networks with a common ancestor: task-vector arithmetic. No alignment.
 
 Legend: theta_k all parameters of parent k as one vector, theta_0 the common ancestor's, tau_k = theta_k - theta_0 a task vector.
 Floating-point buffers (BatchNorm's statistics) are the parents' means, as in `averaging`.
@@ -20,70 +20,11 @@ from ..networks.code import check_same_code
 from ..networks.levels.weights import refuse_computed_weights
 from ..networks.statedicts import tensors_in
 from ..system.device import on_device
-from ..system.refusals import Refusal
-from ..system.settings import FRACTION, Range, setting
+from ..system.settings import Range, setting
 from .averaging import WeightAverager, average
 
 #: Factors for task vectors.
 SCALES = Range(-10, 10)
-#: Vectors with a cosine this close to 1 or -1 are collinear within float64; SLERP is linear there.
-ON_A_LINE = 1e-12
-
-
-@dataclass(frozen=True)
-class Slerp(WeightAverager):
-    """Interpolates two parents' weights along the great circle between them, which keeps their norm (Shoemake 1985).
-
-    theta = sin((1 - t) w) / sin w theta_1 + sin(t w) / sin w theta_2, where w is the angle between them; linear if they are
-    parallel or opposite, and for buffers. t = 0 gives parent 0 (theta_1), t = 1 parent 1 (theta_2).
-    """
-
-    takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, any_architecture=True, uses_data=False)
-    title: ClassVar[str] = "SLERP"
-
-    t: float = setting(
-        0.5, "position between parent 0 (0) and parent 1 (1)", FRACTION, title="Position between A and B"
-    )
-    angle: Literal["whole", "tensor"] = setting(
-        "whole",
-        "angle between all weights as one vector (whole), or between those of each tensor",
-        title="Angle measured on",
-    )
-
-    def plan(self, task: Task) -> Plan:
-        """Check number and shapes; see `Algorithm`."""
-        if len(task.parents) != 2:
-            raise Refusal(
-                f"SLERP interpolates between exactly two parents. Found {len(task.parents)}. Use Average.",
-                ("method", "Average"),
-            )
-        self.check_mergeable(task, least=0)
-        return Plan(task)
-
-    @torch.no_grad()
-    def run(self, plan: Plan) -> FusionResult:
-        """The point on the great circle."""
-        task = plan.task
-        task.runtime.monitor.check()  # once: the merge takes no time
-        fused = average(task.parents, [1 - self.t, self.t]).to(task.device).eval()
-        first, second = (dict(on_device(parent, task.device).named_parameters()) for parent in task.parents)
-        if self.angle == "whole":
-            write(fused, slerp(as_vector(first, fused), as_vector(second, fused), self.t))
-        else:
-            for name, tensor in fused.named_parameters():
-                point = slerp(first[name].double().flatten(), second[name].double().flatten(), self.t)
-                tensor.copy_(point.view_as(tensor))
-        return self.result(fused, task, seed=task.seed)
-
-
-def slerp(first: Tensor, second: Tensor, t: float) -> Tensor:
-    """(p,) the point at t on the great circle between two vectors."""
-    cosine = (first @ second) / (first.norm() * second.norm()).clamp_min(1e-300)
-    if 1 - cosine.abs() < ON_A_LINE:
-        return (1 - t) * first + t * second
-    angle = torch.arccos(cosine)
-    sine = angle.sin()
-    return ((1 - t) * angle).sin() / sine * first + (t * angle).sin() / sine * second
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ..fusion.results import FusionResult
 from ..fusion.task import Plan, Takes, Task
 from ..networks.copies import watching
 from ..system import device as devices
-from ..system.device import on_device
+from ..system.device import check_sums, on_device
 from ..system.monitor import Monitor
 from ..system.settings import FRACTION, setting
 from .averaging import WeightAverager, average, check_can_be_averaged
@@ -79,6 +79,7 @@ class RegMean(WeightAverager):
             monitor.check()
             monitor.emit("level", index=number, total=len(layers), name=name)
             ran = [layer_sums.pop(name).finish() for layer_sums in sums if name in layer_sums]
+            check_sums(name, *(moments.xx for moments in ran if isinstance(moments, Moments)))
             if len(ran) == len(parents):  # layers that a parent never runs stay averaged
                 weights = [layers_of_parent[name].weight.flatten(1).T.double() for layers_of_parent in theirs]
                 W = solution(

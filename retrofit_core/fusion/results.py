@@ -2,7 +2,7 @@
 
 import html
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -283,26 +283,17 @@ class FusionResult:
 
 
 #: Columns of the table of levels.
-COLUMNS: dict[str, Callable[[LevelReport], Any]] = {
-    "level": lambda level: level.name,
-    "kind": lambda level: level.kind,
-    "widths": lambda level: " + ".join(map(str, level.widths)),
-    "fused": lambda level: level.width,
-    "rows": lambda level: level.rows,
-    "grouping error": lambda level: level.grouping_error,
-    "approximation error": lambda level: level.approximation_error,
-    "unavoidable error": lambda level: level.unavoidable_error,
-    "grouping share": lambda level: level.grouping_error / level.energy if level.energy else 0.0,
-    "approximation share": lambda level: level.approximation_error / level.energy if level.energy else 0.0,
-    "ridge": lambda level: level.ridge,
-    "form": lambda level: level.form,
-    "seconds": lambda level: sum(level.seconds.values()),
-}
+COLUMNS = ("level", "kind", "widths", "fused", "rows", "grouping error", "approximation error", "unavoidable error")
+COLUMNS += ("grouping share", "approximation share", "ridge", "form", "seconds")
 
 
 def table_row(level: LevelReport) -> dict[str, Any]:
     """A level's numbers by column."""
-    return {name: value(level) for name, value in COLUMNS.items()}
+    errors = level.grouping_error, level.approximation_error
+    shares = [error / level.energy if level.energy else 0.0 for error in errors]
+    widths, seconds = " + ".join(map(str, level.widths)), sum(level.seconds.values())
+    values = (level.name, level.kind, widths, level.width, level.rows, *errors, level.unavoidable_error)
+    return dict(zip(COLUMNS, (*values, *shares, level.ridge, level.form, seconds), strict=True))
 
 
 def frame(levels: Sequence[LevelReport]) -> "pd.DataFrame":

@@ -48,7 +48,7 @@ FAMILIES = {
     ),
     "Averaging": (
         "mix weights, neuron i with neuron i",
-        ("Average", "FedAvg", "Greedy-Soup", "Fisher", "RegMean", "SLERP", "Task-Arithmetic", "TIES", "DARE"),
+        ("Average", "FedAvg", "RegMean", "Task-Arithmetic", "TIES", "DARE"),
     ),
     "Matching": (
         "align neurons first, then average",
