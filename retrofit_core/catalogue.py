@@ -130,13 +130,6 @@ _LINES = (
         "Ensemble-Logits", "All networks side by side, mean of their logits.", "", "Ensembling", {"combine": "logits"}
     ),
     Line(
-        "Ensemble-Shares",
-        "All networks side by side, each class weighted by the networks' shares of its training samples.",
-        "",
-        "Ensembling",
-        {"combine": "shares"},
-    ),
-    Line(
         "OTFusion",
         "Neurons aligned by optimal transport of what they compute, then averaged.",
         SINGH,

@@ -20,7 +20,7 @@ from retrofit_core.fusion.importance.scoring import importance_scores
 from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
 from retrofit_core.system.monitor import Monitor
-from tests.flat import averaging, ensembling, fuse
+from tests.flat import averaging, fuse
 from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, residual, rewired, widened
 from tests.properties import assert_close, assert_same_function, untouched
@@ -196,7 +196,6 @@ def test_refusals_come_before_any_work():
         (otfusion, [mlp(), mlp((6, 8, 4))], {}, "parent 1"),
         (otfusion, [], {}, "there is no parent to fuse"),
         (averaging, models, {"weighting": "samples"}, "FedAvg weights parents by their numbers of training samples"),
-        (ensembling, models, {"combine": "shares"}, "Pass class_shares=TENSOR"),
     ]
     for method, parents, options, message in cases:
         with untouched(*parents), pytest.raises(ValueError, match=message):
@@ -239,12 +238,7 @@ def test_what_only_a_deeper_parent_has_is_no_average_either():
     [
         ("Average", {"sample_counts": [1, 2]}, "sample_counts have no effect .* Use FedAvg, or omit them"),
         ("FedAvg", {"sample_counts": [1, 2, 3]}, "2 parents need as many weights"),
-        ("Ensemble", {"class_shares": torch.ones(2, 4)}, "class_shares have no effect .* Use Ensemble-Shares"),
-        (
-            "Ensemble-Shares",
-            {"class_shares": torch.ones(2, 5)},
-            "class_shares are given for 5 classes, and the parents have 4",
-        ),
+        ("Ensemble", {"class_shares": torch.ones(2, 4)}, "no setting 'class_shares'"),
     ],
 )
 def test_counts_and_shares_that_would_do_nothing_or_fit_nothing_are_refused(method, given, message):

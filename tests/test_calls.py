@@ -56,7 +56,6 @@ WITHOUT = {
     "DARE": {"base": mlp(seed=5)},
     "Ensemble": {},
     "Ensemble-Logits": {},
-    "Ensemble-Shares": {"class_shares": [[1, 2, 3, 4], [4, 3, 2, 1]]},
 }
 
 

@@ -66,7 +66,6 @@ WITHOUT_LEVELS = (
     "FedAvg",
     "Ensemble",
     "Ensemble-Logits",
-    "Ensemble-Shares",
     "RegMean",
     "KD",
     "LP",
@@ -88,8 +87,6 @@ def options_for(name, models, classes):
         chosen["epochs"] = 1
     if name == "FedAvg":
         chosen["sample_counts"] = [10, 20, 30][:n_parents]
-    if name == "Ensemble-Shares":
-        chosen["class_shares"] = torch.ones(n_parents, classes) / n_parents
     return chosen
 
 

@@ -138,20 +138,11 @@ def test_logits_ensemble_and_own_function():
     assert torch.allclose(ensemble(models, "logits")(X)[0], torch.tensor([1.0, 0.5, 1.0]))
 
 
-def test_share_ensemble_masks_classes_by_who_knows_them():
-    models = [Constant(*FIRST), Constant(*SECOND)]
-    outputs = ensemble(models, "shares", [[10, 0, 0], [30, 5, 0]])(X)[0].exp()
-    p, q = (torch.tensor(logits).softmax(0) for logits in (FIRST, SECOND))
-    wanted = torch.stack([0.25 * p[0] + 0.75 * q[0], q[1], 0.5 * p[2] + 0.5 * q[2]])
-    assert torch.allclose(outputs, wanted / wanted.sum())
-
-
 @each_case(
     ("arguments", "message"),
     [
         (([],), "at least one model"),
         (([Constant(1.0)], "softmx"), "unknown combination of an ensemble 'softmx'.*Did you mean 'softmax'"),
-        (([Constant(1.0)], "shares"), 'needed for combine="shares"'),
     ],
 )
 def test_impossible_ensembles(arguments, message):

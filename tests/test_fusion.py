@@ -236,7 +236,7 @@ def test_shares_of_classes_may_be_lists_and_arrays_and_are_checked():
     parents, x = [mlp((6, 40, 3), seed=k) for k in range(2)], normal(20, 6)
     counts = [[4, 0, 1], [0, 9, 3]]
     forms = [torch.tensor([[1.0, 0.0, 0.25], [0.0, 1.0, 0.75]]), counts, np.array(counts)]
-    for method, options in (("KF-Linear", {"head": "shares", **EXACT}), ("Ensemble-Shares", {"device": "cpu"})):
+    for method, options in (("KF-Linear", {"head": "shares", **EXACT}),):
         outputs = [METHODS[method](parents, x, class_shares=form, **options).model(x) for form in forms]
         for output in outputs[1:]:
             assert_close(output, outputs[0], 1e-5)

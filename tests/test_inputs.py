@@ -197,7 +197,7 @@ def test_what_comes_out_takes_what_the_parents_take(name, what):
     make, inputs = INPUTS[what]
     parents, method = pair(make), METHODS[name]
     facts = {"seed": 0, "base": pair(make, 2)[0], "class_shares": torch.rand(2, 3), "sample_counts": [10, 20]}
-    wanted = {"base": method.takes.base, "class_shares": "Shares" in name, "sample_counts": name == "FedAvg"}
+    wanted = {"base": method.takes.base, "sample_counts": name == "FedAvg"}
     given = {key: facts[key] for key, is_wanted in wanted.items() if is_wanted}
     given |= {"epochs": 1} if name in ("KD", "LP") or "Gradient" in name else {}
     result = method(parents, (inputs, Y), **given)

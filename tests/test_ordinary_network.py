@@ -21,7 +21,7 @@ import sys
 sys.modules.update(dict.fromkeys(("retrofit_core", "retrofit_app")))
 """
 #: Those that hold all parents in a module of this package.
-ENSEMBLES = {"Ensemble", "Ensemble-Logits", "Ensemble-Shares"}
+ENSEMBLES = {"Ensemble", "Ensemble-Logits"}
 
 
 class Net(nn.Module):

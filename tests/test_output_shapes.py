@@ -52,7 +52,6 @@ NETWORKS = {
 #: What reads class scores, with what these outputs are refused for, and a way out that works.
 READS_CLASSES = {
     "Ensemble": ("Use .*Ensemble-Logits", "Ensemble-Logits", {}),
-    "Ensemble-Shares": ("Use .*Ensemble-Logits", "Ensemble-Logits", {}),
     "KD": ("Use loss='mse'", "KD", {"loss": "mse", "start": "parent0", "epochs": 1, "weight_decay": 0.0}),
     "KF-Linear-KD": ("Use KF-Linear", "KF-Linear", LINEAR),
     "Auto": ("Use KF-Linear", "KF-Linear", LINEAR),
@@ -82,8 +81,6 @@ def case(name):
 
 
 def options_of(method, model):
-    if method == "Ensemble-Shares":
-        return {"class_shares": torch.ones(2, model(normal(1, *shape_of(model))).shape[-1])}
     return {"base": copy.deepcopy(model)} if method in ANCESTOR else {}
 
 
@@ -130,10 +127,9 @@ def test_what_reads_classes_refuses_other_outputs_before_any_work(name, method):
     model, x, y = case(name)
     parents = [model, copy.deepcopy(model)]
     way_out, instead, options = READS_CLASSES[method]
-    shares = {"class_shares": torch.ones(2, 3)} if method == "Ensemble-Shares" else {}
     without_levels = CANNOT.get((name, "KF-Linear")) if method == "KF-Linear-KD" else None
     with pytest.raises(ValueError, match=without_levels or f"class scores.*{way_out}"):
-        METHODS[method].plan(parents, (x, y), device="cpu", **shares)
+        METHODS[method].plan(parents, (x, y), device="cpu")
     if (name, instead) not in CANNOT:
         assert_same_function(METHODS[instead](parents, x, device="cpu", **options).model, model, x, 1e-6)
 
@@ -154,9 +150,8 @@ def test_scores_for_true_classes_refuse_other_outputs(name, score):
 def test_options_that_read_classes_refuse_other_outputs(name):
     model, x, y = case(name)
     parents = [model, copy.deepcopy(model)]
-    for combine, shares in (("softmax", None), ("shares", torch.ones(2, 3))):
-        with pytest.raises(ValueError, match="a mean of probabilities needs class scores"):
-            ensemble(parents, combine, shares)(x)
+    with pytest.raises(ValueError, match="a mean of probabilities needs class scores"):
+        ensemble(parents)(x)
     with pytest.raises(ValueError, match="compare: the accuracy of parent 0 needs class scores"):
         compare(parents, x, (x, y), methods="average")
     with pytest.raises(ValueError, match="compare: the accuracy of parent 0 needs class scores"):

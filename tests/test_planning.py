@@ -112,7 +112,6 @@ def test_checkpoints_are_judged_without_a_training(tmp_path):
     alike = {"models": ("0.safetensors",) * 2}
     for changes, message in (
         ({**alike, "method": "FedAvg"}, "only a splits file contains"),
-        ({**alike, "method": "Ensemble-Shares"}, "only a splits file contains"),
         ({"method": "HF-Linear"}, r"KF-Linear works here\."),
         ({"models": ("2.safetensors",)}, r"^there is no checkpoint at 2.safetensors\.$"),
     ):

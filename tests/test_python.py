@@ -86,8 +86,6 @@ def plan_of(name, models, **keywords):
     takes = METHODS[name].takes
     if takes.base:
         keywords["base"] = models[0]
-    if takes.class_shares and "Shares" in name:
-        keywords["class_shares"] = torch.ones(2, 4)
     if name == "FedAvg":
         keywords["sample_counts"] = [1, 2]
     return METHODS[name].plan(models, (normal(40, 6), torch.arange(40) % 4), **keywords)

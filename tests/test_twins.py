@@ -50,7 +50,6 @@ FORMS = {
 KEEPING = {
     "Ensemble": {},
     "Ensemble-Logits": {},
-    "Ensemble-Shares": {"class_shares": torch.ones(2, 4)},
     "LP": {"epochs": 2, "weight_decay": 0.0},
 }
 #: These average neurons as they lie.

@@ -219,7 +219,7 @@ def test_the_config_of_a_result_holds_everything_that_decided_it():
     assert torch.equal(weights(again.model), weights(result.model))
 
 
-GIVEN = {"FedAvg": {"sample_counts": [10, 20, 30]}, "Ensemble-Shares": {"class_shares": torch.ones(3, 4)}}
+GIVEN = {"FedAvg": {"sample_counts": [10, 20, 30]}}
 
 
 @pytest.mark.slow

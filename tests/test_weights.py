@@ -68,7 +68,7 @@ REMOVALS = {
     "old spectral_norm": remove_spectral_norm,
     "pruning": lambda layer: prune.remove(layer, "weight"),
 }
-WRITING = sorted(set(METHODS) - {"Ensemble", "Ensemble-Logits", "Ensemble-Shares", "FedAvg"})
+WRITING = sorted(set(METHODS) - {"Ensemble", "Ensemble-Logits", "FedAvg"})
 DATA = (normal(20, 6), torch.arange(20) % 4)
 
 

@@ -170,41 +170,16 @@ class Averaging(WeightAverager):
 class Ensembling(Algorithm):
     """`ensemble` as a method: all parents run side by side, as an upper reference for a single network."""
 
-    takes: ClassVar[Takes] = Takes(
-        other_depths=True, any_architecture=True, class_shares=True, keeps_parents=True, uses_data=False
-    )
+    takes: ClassVar[Takes] = Takes(other_depths=True, any_architecture=True, keeps_parents=True, uses_data=False)
     title: ClassVar[str] = "ensemble"
 
-    combine: Literal["softmax", "logits", "shares"] = setting(
-        "softmax",
-        "softmax or logits: their mean; shares: mean softmax, weighted by each parent's share of the class's samples",
-    )
-
-    @property
-    def needs_shares(self) -> bool:
-        """Whether it needs each parent's share of each class."""
-        return self.combine == "shares"
+    combine: Literal["softmax", "logits"] = setting("softmax", "mean of the networks' softmax, or of their logits")
 
     def plan(self, task: Task) -> Plan:
-        """Check outputs and shares; see `Algorithm`."""
-        if self.needs_shares and task.class_shares is None:
-            raise ValueError(
-                "Ensemble-Shares weights classes by the parents' shares of their training rows, which only a splits "
-                "file contains. Pass class_shares=TENSOR of shape (parents, classes) (--splits), or use Ensemble."
-            )
-        if not self.needs_shares and task.class_shares is not None:
-            raise ValueError(
-                f"class_shares have no effect with combine={self.combine!r}. Use Ensemble-Shares, or leave them out."
-            )
+        """Check outputs; see `Algorithm`."""
         shape = _check_parents(task, self.title, least=0)
         if len(task.inputs) and self.combine != "logits":
             check_class_scores(shape, f"an ensemble with combine={self.combine!r}", MEAN_OF_VALUES)
-        ensemble(task.parents, self.combine, task.class_shares)  # refuses invalid shares
-        if len(task.inputs) and task.class_shares is not None and task.class_shares.shape[1] != shape[0]:
-            raise ValueError(
-                f"class_shares are given for {task.class_shares.shape[1]} classes, and the parents have "
-                f"{shape[0]}. Pass one column for each of these."
-            )
         return Plan(task)
 
     def run(self, plan: Plan) -> FusionResult:
@@ -212,6 +187,4 @@ class Ensembling(Algorithm):
         task = plan.task
         task.runtime.monitor.check()  # once: this takes no time
         # Parents of a task are copies; all go where the result shall lie.
-        fused = ensemble(task.parents, self.combine, task.class_shares).to(devices.of(task.parents[0])).eval()
-        shares = None if task.class_shares is None else task.class_shares.tolist()
-        return self.result(fused, task, class_shares=shares)
+        return self.result(ensemble(task.parents, self.combine).to(devices.of(task.parents[0])).eval(), task)

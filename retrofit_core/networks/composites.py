@@ -12,16 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from . import architectures
-from .architectures import is_count
 from .outputs import are_probabilities, check_class_scores, logits_in, logs
 
-Combination = Callable[[Tensor, Tensor | None], Tensor]
+Combination = Callable[[Tensor], Tensor]
 MOST_NESTED = 4  # ensembles of ensembles
 #: Advice if outputs have no probabilities.
 MEAN_OF_VALUES = "Use the mean of outputs: Ensemble-Logits, or combine='logits'."
 
 
-def mean_of_softmax(logits: Tensor, shares: Tensor | None) -> Tensor:
+def mean_of_softmax(logits: Tensor) -> Tensor:
     """(models, n, classes) -> log of the mean probabilities (n, classes).
 
     Raises:
@@ -31,21 +30,9 @@ def mean_of_softmax(logits: Tensor, shares: Tensor | None) -> Tensor:
     return logits.log_softmax(2).logsumexp(0) - torch.log(torch.tensor(float(len(logits))))
 
 
-def mean_of_logits(logits: Tensor, shares: Tensor | None) -> Tensor:
+def mean_of_logits(logits: Tensor) -> Tensor:
     """(models, n, classes) -> (n, classes)."""
     return logits.mean(0)
-
-
-def share_of_softmax(logits: Tensor, shares: Tensor | None) -> Tensor:
-    """Log probabilities (n, classes), weighted by each model's share of a class's samples.
-
-    Raises:
-        ValueError: the outputs are not class scores.
-    """
-    assert shares is not None
-    _check_scores(logits)
-    # log 0 = -inf is intended: a model without samples of a class gets no weight there.
-    return (logits.log_softmax(2) + shares.to(logits).log().unsqueeze(1)).logsumexp(0).log_softmax(1)
 
 
 def _check_scores(logits: Tensor) -> None:
@@ -58,33 +45,28 @@ COMPOSITES = ("ensemble",)
 COMBINATIONS: dict[str, Combination] = {
     "softmax": mean_of_softmax,
     "logits": mean_of_logits,
-    "shares": share_of_softmax,
 }
 
 
 class Ensemble(nn.Module):
     """Several classifiers as one: images -> (n, classes), see `evaluation.ensemble`."""
 
-    shares: Tensor | None
-
-    def __init__(self, models: Sequence[nn.Module], combine: str, shares: Tensor | None) -> None:
+    def __init__(self, models: Sequence[nn.Module], combine: str) -> None:
         super().__init__()
         self.models = nn.ModuleList(models)
         self.combine = combine
-        self.register_buffer("shares", shares)
 
     @property
     def spec(self) -> dict[str, Any]:
         """Members and combination."""
         members = [spec_of(model) for model in self.models]
-        classes = {} if self.shares is None else {"classes": self.shares.shape[1]}
-        return {"architecture": "ensemble", "members": members, "combine": self.combine, **classes}
+        return {"architecture": "ensemble", "members": members, "combine": self.combine}
 
     def forward(self, images: Tensor) -> Tensor:
         # clones: a network may write into its input
         outputs = [logits_in(model(images.clone())) for model in self.models]
         logits = torch.stack([logs(own) if are_probabilities(own) else own for own in outputs])  # (models, n, classes)
-        return COMBINATIONS[self.combine](logits, self.shares)
+        return COMBINATIONS[self.combine](logits)
 
 
 def spec_of(model: nn.Module) -> dict[str, Any] | None:
@@ -107,10 +89,8 @@ def build(spec: Mapping[str, Any], depth: int = 0) -> nn.Module:
     if depth >= MOST_NESTED:
         raise ValueError(f"networks made of several networks can be nested {MOST_NESTED} times at most.")
     combine = spec.get("combine")
-    counted = combine == "shares"
-    if not isinstance(combine, str) or combine not in COMBINATIONS or (counted and not is_count(spec.get("classes"))):
-        names = ", ".join(COMBINATIONS)
-        raise ValueError(f"an ensemble combines by {names}, and the last needs classes. Found {combine!r:.80}.")
+    if not isinstance(combine, str) or combine not in COMBINATIONS:
+        raise ValueError(f"an ensemble combines by {', '.join(COMBINATIONS)}. Found {combine!r:.80}.")
     parts = spec.get("members")
     if not isinstance(parts, list) or not 1 <= len(parts) <= architectures.DEEPEST:
         raise ValueError(f"a network that is made of several needs a list of members. Found {parts!r:.80}.")
@@ -121,5 +101,4 @@ def build(spec: Mapping[str, Any], depth: int = 0) -> nn.Module:
             "how to build it. Pass a function that builds the whole network (arch=...), or the network to "
             "FusionResult.load (model=...)."
         )
-    members = [build(part, depth + 1) for part in parts]
-    return Ensemble(members, combine, torch.zeros(len(members), spec["classes"]) if counted else None)
+    return Ensemble([build(part, depth + 1) for part in parts], combine)

@@ -15,7 +15,7 @@ from ..networks.composites import COMBINATIONS, Ensemble
 from ..networks.copies import evaluating
 from ..networks.outputs import are_probabilities, check_class_scores, logits_in, logs, say_probabilities
 from ..system import device as devices
-from ..system.labels import as_labels, as_shares, check_classes
+from ..system.labels import as_labels, check_classes
 from ..system.monitor import Monitor
 from ..system.registry import first_line, known_name
 
@@ -70,7 +70,7 @@ def evaluate_parents(
     rows = rows_of(images, rows)
     outputs = [scores(devices.on_device(model, device), images, rows=rows, monitor=monitor) for model in models]
     named = {f"parent {index}": logits for index, logits in enumerate(outputs)}
-    named["ensemble"] = COMBINATIONS["softmax"](torch.stack(outputs), None)
+    named["ensemble"] = COMBINATIONS["softmax"](torch.stack(outputs))
     return {name: measured(logits, images.labels[rows], len(images.classes)) for name, logits in named.items()}
 
 
@@ -236,30 +236,15 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
     return outputs.float().cpu()
 
 
-def ensemble(models: Sequence[nn.Module], combine: str = "softmax", shares: object = None) -> nn.Module:
+def ensemble(models: Sequence[nn.Module], combine: str = "softmax") -> nn.Module:
     """Combine classifiers into one.
 
     Args:
         combine: "softmax" (the paper's "average the predictions"; outputs the log of the mean probabilities, so
-            that softmax and cross entropy are correct), "logits", or "shares" (probabilities of class c weighted
-            by the models' shares of its training samples).
-        shares: (models, classes) class counts or shares, normalised per class; models count equally for a class
-            without samples. Only for "shares".
+            that softmax and cross entropy are correct), or "logits".
     Raises:
-        ValueError: no models, unknown combination, shares missing, unwanted or of a wrong shape.
+        ValueError: no models, or an unknown combination.
     """
     if not models:
         raise ValueError("an ensemble needs at least one model.")
-    combine = known_name(COMBINATIONS, combine, "combination of an ensemble")
-    if (combine == "shares") != (shares is not None):
-        raise ValueError('class counts of every model are needed for combine="shares", and only there.')
-    if shares is None:
-        return Ensemble(models, combine, None)
-    counts = as_shares(shares).float()  # (models, classes)
-    if len(counts) != len(models):
-        raise ValueError(
-            f"shares must be one row of class counts for each of the {len(models)} models. Found shape {tuple(counts.shape)}."
-        )
-    totals = counts.sum(0)  # (classes,)
-    counts = torch.where(totals > 0, counts / totals.clamp_min(torch.finfo(torch.float32).tiny), 1 / len(models))
-    return Ensemble(models, combine, counts)
+    return Ensemble(models, known_name(COMBINATIONS, combine, "combination of an ensemble"))

@@ -64,7 +64,7 @@ FAMILIES = {
         ),
     ),
     "Distillation": ("train on the fusion samples", ("KD", "LP")),
-    "Ensembles": ("run all networks side by side", ("Ensemble", "Ensemble-Logits", "Ensemble-Shares")),
+    "Ensembles": ("run all networks side by side", ("Ensemble", "Ensemble-Logits")),
 }
 #: What has several runs -> by its folder in the runs folder.
 BOARDS = {kind.folder: kind for kind in (COMPARISON, SWEEP)}
