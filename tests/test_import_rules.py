@@ -19,6 +19,7 @@ ROOMS = (
     "networks",
     "training",
     "fusion",
+    "graph",
     "baselines",
     "catalogue",
     "methods",

@@ -1,0 +1,115 @@
+"""A network ready to be fused: its graph, weights, spaces and layers, which networks of the same code share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.utils import _pytree as pytree
+
+from ..system.device import rows_per_batch
+from .graph import Graph, weights_of
+from .ids import varying
+from .layers import Layer, layers_of
+from .spaces import Spaces, spaces_of
+from .tracing import Inputs, trace_all
+
+#: Samples per forward pass at most: large enough for full-speed convolutions and long sums.
+BATCH = 400
+
+
+@dataclass(eq=False)
+class Network:
+    """A graph with weights, and what is known of its neurons and layers."""
+
+    graph: Graph
+    weights: dict[str, Tensor]
+    spaces: Spaces
+    layers: list[Layer]
+
+    @cached_property
+    def axes(self) -> list[int]:
+        """The axis of each layer's neurons at its `place`: that of its outputs, unless it mixes positions."""
+        neurons = self.spaces.neurons
+        return [
+            varying(neurons.ids.of(neurons.twins[layer.place]))[0] if layer.mixes else layer.axis
+            for layer in self.layers
+        ]
+
+    @cached_property
+    def columns(self) -> list[Tensor]:
+        """For each layer, (d, 3) space, place in it and copy of each neuron, see `Spaces.columns`."""
+        return [self.spaces.columns(layer.place, axis) for layer, axis in zip(self.layers, self.axes, strict=True)]
+
+    @cached_property
+    def branched(self) -> bool:
+        """Whether several tensors are alive at some layer's end, as inside blocks."""
+        graph, last = self.graph, dict[fx.Node, int]()
+        for node in graph.nodes:
+            for other in node.all_input_nodes:
+                last[other] = graph.place[node]
+        ends = [graph.place[layer.end] for layer in self.layers if layer.end in graph.of_data]
+        alive = [
+            sum(graph.place[node] <= end < last.get(node, -1) for node in graph.of_data if node in graph.place)
+            for end in ends
+        ]
+        return any(count > 1 for count in alive)
+
+    @property
+    def largest(self) -> int:
+        """Numbers of the largest tensor of one sample."""
+        tensors = (value for value in self.spaces.neurons.real.values() if isinstance(value, Tensor))
+        return max(value.numel() for value in tensors)
+
+    def batch(self) -> int:
+        """Samples per forward pass."""
+        size = next(iter(self.weights.values())).element_size()
+        return min(BATCH, rows_per_batch(size * self.largest))
+
+
+def networks_of(models: Sequence[nn.Module], inputs: Inputs, logits: Sequence[str | int] = ()) -> list[Network]:
+    """The networks of some models, in order.
+
+    Args:
+        inputs: what they are called with.
+        logits: see `trace`.
+    Raises:
+        ValueError: names the model, the reason and a way out.
+    """
+    sample = [leaf[:1] for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, Tensor)]
+    found: list[Network] = []
+    for number, model in enumerate(models):
+        try:
+            graph, weights = trace_all(model, inputs, logits), weights_of(model)
+            other = next((net for net in found if _same_code(graph, net.graph, weights, net.weights)), None)
+            if other is not None:
+                found.append(replace(other, weights=weights))
+                continue
+            spaces = spaces_of(graph, weights, sample)
+            found.append(Network(graph, weights, spaces, layers_of(graph, spaces.neurons)))
+        except ValueError as error:
+            raise ValueError(f"parent {number}: {error}") from error
+    return found
+
+
+def _same_code(one: Graph, other: Graph, weights: dict[str, Tensor], others: dict[str, Tensor]) -> bool:
+    """Whether two graphs differ in weights alone."""
+    shapes = ({name: tensor.shape for name, tensor in each.items()} for each in (weights, others))
+    if len(one.nodes) != len(other.nodes) or one.weights.keys() != other.weights.keys() or len({*map(str, shapes)}) > 1:
+        return False
+
+    def code(graph: Graph) -> list[Any]:
+        return [
+            (node.op, node.target if node.op == "call_function" else "", graph.names.get(node))
+            + tuple(map(str, fx.map_arg((node.args, node.kwargs), lambda node: graph.place[node])))
+            for node in graph.nodes
+        ]
+
+    alike = all(
+        torch.equal(value, other.constants[other.nodes[one.place[node]]])
+        for node, value in one.constants.items()
+        if node in one.place and other.nodes[one.place[node]] in other.constants
+    )
+    return code(one) == code(other) and alike

@@ -1,0 +1,182 @@
+"""A traced graph computes what the network computes, for other weights and other numbers of samples; what has no one graph is
+refused."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from retrofit_core.graph.graph import load, weights_of
+from retrofit_core.graph.spaces import permuted, random_orders, spaces_of
+from retrofit_core.graph.tracing import check_copy, trace, trace_all
+from tests.drawn import drawn
+from tests.families import FAMILIES, FOLLOWED, network
+from tests.marks import each_case
+from tests.networks import normal
+
+QUICK = ("TransformerEncoder", "aggregated", "language model, position ids in a buffer", "an item", "dense")
+NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in (*FAMILIES, *FOLLOWED)]
+
+
+class Called(nn.Module):
+    """Layers, and a function of the network and its inputs."""
+
+    def __init__(self, code, **layers):
+        super().__init__()
+        self.code = code
+        self.a, self.b = nn.Linear(4, 6), nn.Linear(6, 3)
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+
+    def forward(self, *args, **kwargs):
+        return self.code(self, *args, **kwargs)
+
+
+def first(output):
+    return output[0] if isinstance(output, (tuple, list)) else output
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("fallback", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_graph_computes_what_the_network_computes(name, fallback):
+    model, x = network(name)
+    graph, other = trace(model, x[:3], fallback=fallback), network(name, seed=1)[0]
+    for each in (model, other):
+        with torch.no_grad():
+            torch.testing.assert_close(graph(weights_of(each), x)[0], first(each(x)), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_gradients_run_through_a_graph(name):
+    model, x = network(name)
+    graph = trace(model, x[:3])
+    weights = {key: tensor.clone().requires_grad_(key in graph.trained) for key, tensor in weights_of(model).items()}
+    graph(weights, x[:4])[0].square().sum().backward()
+    first(model(x[:4])).square().sum().backward()
+    for key, parameter in model.named_parameters():
+        if key in graph.weights:
+            torch.testing.assert_close(weights[key].grad, parameter.grad, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_neurons_in_another_order_compute_the_same(name):
+    model, x = network(name)
+    graph, weights = trace(model, x[:3]), weights_of(model)
+    spaces = spaces_of(graph, weights, [x[:1]])
+    orders = random_orders(spaces.spaces, torch.Generator().manual_seed(7))
+    twin = load(copy.deepcopy(model), permuted(weights, spaces.neurons, spaces.spaces, orders))
+    with torch.no_grad():
+        torch.testing.assert_close(first(twin(x)), first(model(x)), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 120))])
+def test_the_neurons_of_a_drawn_network_are_those_of_which_it_was_built(seed):
+    model, x = drawn(seed)
+    graph = trace(model, x[:3])
+    built = {}
+    for name, axes in model.along.items():
+        for axis, line in axes if name in graph.weights else ():
+            start = 0
+            for neurons in line:
+                places = range(start, start := start + neurons.width)
+                if not neurons.fixed and neurons.width > 1:
+                    built.setdefault(neurons, {}).setdefault((name, axis), []).extend(places)
+    expected = {frozenset((key, tuple(sorted(places))) for key, places in of.items()) for of in built.values()}
+    spaces = spaces_of(graph, weights_of(model), [x[:1]]).spaces
+    found = {
+        frozenset((key, tuple(sorted(places.flatten().tolist()))) for key, places in space.axes.items())
+        for space in spaces
+        if len(space.ids) > 1
+    }
+    assert found == expected
+
+
+PARTS = {  # neurons of each space, and those that lie in parts
+    "aggregated": ([4, 6, 9, 2], [6, 9]),
+    "branches": ([6, 6], [6, 6]),
+    "channels in parts": ([4, 8, 8, 16, 5], [4, 8, 8, 16]),
+    "other parts": ([2, 5], []),
+    "inverted": ([4, 6], []),
+}
+
+
+@each_case("name", PARTS)
+def test_neurons_change_places_within_parts_of_a_grouped_convolution(name):
+    model, x = network(name)
+    spaces = spaces_of(trace(model, x[:3]), weights_of(model), [x[:1]])
+    sizes, in_parts = PARTS[name]
+    assert [len(space.ids) for space in spaces.spaces] == sizes
+    assert [len(space.ids) for space in spaces.spaces if space.parts is not None] == in_parts
+
+
+# --- inputs and outputs -----------------------------------------------------------------------------------------------------
+
+
+def test_networks_take_several_inputs_and_return_several_outputs():
+    def code(net, x, scale=None):
+        h = net.a(x).relu() if scale is None else (net.a(x) * scale).relu()
+        return {"shape": net.b(h), "colour": net.c(h), "logits": net.b(h) + 1}
+
+    model = Called(code, c=nn.Linear(6, 2)).double().eval()
+    x, scale = normal(5, 4), normal(5, 1)
+    expected = model(x, scale=scale)
+    for inputs in ((x, scale), {"x": x, "scale": scale}):
+        graph = trace(model, inputs, logits=["shape", "colour"])
+        made = graph(weights_of(model), x, scale)
+        torch.testing.assert_close(made, [expected["shape"], expected["colour"]])
+    assert len(trace(model, x).outputs) == 1
+    spaces = spaces_of(graph, weights_of(model), [x[:1], scale[:1]])
+    assert [len(space.ids) for space in spaces.spaces] == [6]  # classes of both heads stay in place
+
+
+def test_operations_know_the_modules_that_called_them():
+    model = nn.Sequential(nn.Linear(4, 6), nn.Sequential(nn.ReLU(), nn.Linear(6, 3)))
+    hooks = [len(module._forward_pre_hooks) for module in model.modules()]
+    graph = trace(model, normal(3, 4).float())
+    assert [node.meta["module"] for node in graph.nodes if node.op == "call_function"] == ["0", "1.0", "1.1"]
+    assert [len(module._forward_pre_hooks) for module in model.modules()] == hooks
+
+
+def test_a_branch_on_padding_is_taken_as_all_samples_need_it():
+    def code(net, x, mask):
+        h = net.a(x)
+        return net.b((h if mask.all() else h * mask).relu())
+
+    model = Called(code).double().eval()
+    x, mask = normal(8, 4), torch.ones(8, 1, dtype=torch.float64)
+    mask[-1] = 0
+    graph = trace_all(model, (x, mask))
+    torch.testing.assert_close(graph(weights_of(model), x, mask)[0], model(x, mask))
+
+
+REFUSED = {
+    "branches on the data": lambda net, x: net.b(net.a(x).relu()) if x.mean() > 0 else net.b(net.a(x).tanh()) + net.c,
+    "a number is read": lambda net, x: net.b(net.a(x) * x.mean().item()),
+    "other things for other numbers": lambda net, x: net.b(net.a(x).relu() if len(x) > 2 else net.a(x)),
+    "draws random numbers": lambda net, x: net.b(net.a(x) + torch.randn_like(net.a(x))),
+    "statistics of the batch": lambda net, x: net.b(nn.functional.batch_norm(net.a(x), None, None, training=True)),
+    "none of its own": lambda net, x: net.b(net.a(net.parts[0](x))),
+}
+
+
+@each_case("why", REFUSED)
+def test_code_without_one_graph_is_refused(why):
+    model = Called(REFUSED[why], c=nn.Parameter(torch.zeros(3))).double().eval()
+    model.parts = [nn.Linear(4, 4).double()]
+    with pytest.raises(ValueError, match=why):
+        trace(model, normal(3, 4))
+
+
+def test_a_copy_that_runs_other_weights_is_refused():
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)).double()
+    x = normal(3, 4)
+    graph = trace(model, x)
+    check_copy(copy.deepcopy(model), graph, x)
+    forward = model.forward
+    model.forward = lambda x: forward(x)
+    other = copy.deepcopy(model)
+    before = copy.deepcopy(other.state_dict())
+    with pytest.raises(ValueError, match="forward was replaced"):
+        check_copy(other, graph, x)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in other.state_dict().items())
