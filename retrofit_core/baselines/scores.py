@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..fusion.importance import IMPORTANCE, Importance, Neurons, Place, Scores, importance_name
-from ..fusion.importance.scoring import check_labels, normalised, scores_at, shared_scores
+from ..fusion.importance.scoring import check_labels, importance_scores, normalised, scores_at
 from ..networks.levels import partition, trace
 from ..networks.symmetry import Group
 from ..system.monitor import Monitor
@@ -84,7 +84,7 @@ def group_scores(
     if importance.widths_only:
         return Scores([values.to(x.device) for values in scores_at(neurons, x, y, importance, monitor).values])
     if neurons.levels:
-        return shared_scores(neurons.levels, x, y, importance, monitor)
+        return importance_scores(neurons.levels, x, y, importance, monitor=monitor)
     scores = scores_at(neurons, x, check_labels(y, importance), importance, monitor)
     points, totals = iter(scores.values), []
     for group in groups:

@@ -193,7 +193,7 @@ class FusionResult:
     config: dict[str, Any]
     """Settings that determine the result"""
     seconds: float = 0.0
-    """Of the fusion, as if it had computed scores that it took over from another run (`importance.shared`)"""
+    """Of the fusion"""
     importance: list[dict[str, Any]] = field(default_factory=list)
     """One report per parent: completeness gaps of attributions"""
     alignment: Alignment | None = None

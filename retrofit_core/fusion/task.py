@@ -1,5 +1,6 @@
 """Tasks, and the base class of methods."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -18,7 +19,6 @@ from ..system.runtime import Runtime
 from ..system.settings import SAMPLES_SETTING, SEED_SETTING, Value, check_setting, setting, settings_of
 from .eligibility import check_models
 from .importance import Importance, Uniform, importance_name
-from .importance.shared import clocks, since
 from .results import FusionResult
 from .samples import as_inputs, parents_data
 
@@ -324,8 +324,9 @@ def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
     """
     with devices.exact(), torch.inference_mode(False):
         plan = planned(algorithm, task)
-        begun = clocks()
+        began = time.perf_counter(), time.process_time()
         result = algorithm.run(plan).on(devices.of(task.parents[0]))
+        times = {"seconds": time.perf_counter() - began[0], "processor_seconds": time.process_time() - began[1]}
     chosen = wrapper_of(task.parents[0], GivingLogits)
     config = result.config | ({} if chosen is None else {"logits": chosen.which})
-    return replace(result, model=as_given(result.model, task.packing), config=config, **since(begun))
+    return replace(result, model=as_given(result.model, task.packing), config=config, **times)

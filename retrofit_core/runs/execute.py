@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from ..baselines import average
 from ..data import Images, check_images
-from ..fusion.importance.shared import sharing
 from ..fusion.results import FusionResult
 from ..inspection import analysis as analysing
 from ..methods import METHODS
@@ -21,7 +20,6 @@ from ..system.runtime import Runtime
 from ..training.evaluation import evaluate, evaluate_parents, measured, scores
 from .config import RunConfig
 from .finished import unchanged
-from .identities import file_digest
 from .inputs import Inputs, check_choices, read_images, read_inputs, train_missing
 from .record import create, read_run, recording, seal_analysis
 from .store import noted
@@ -83,8 +81,7 @@ def execute(
             recorder.inputs_are_read()
         method = METHODS[config.method]
         keywords = inputs.keywords(config) | {"monitor": watcher}
-        with sharing((config.arch, *(file_digest(Path(file)) for file in config.models))):
-            result = method(inputs.models, inputs.fusion, **keywords)
+        result = method(inputs.models, inputs.fusion, **keywords)
         metrics = {}
         if test is not None and config.evaluate:
             metrics = measure(inputs.models, result.model, test, watcher, config.device, measurements)

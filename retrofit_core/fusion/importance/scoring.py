@@ -1,7 +1,6 @@
 """Compute scores: of one network, of all parents on their own data, or at tensors inside a network."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +18,6 @@ from ..samples import ordinary
 from ..task import Task
 from . import as_importance, importance_name
 from .base import EPSILON, Importance, Neurons, Scores
-from .shared import shared
 
 
 def check_parents_data(task: Task) -> None:
@@ -79,15 +77,8 @@ def parents_scores(
         dtype = next(levels[0].module.parameters()).dtype
         labels = y.to(device) if y is not None else None
         x = (x[:1] if importance.widths_only else x).to(device, dtype)  # there may be many samples
-        scores.append(shared_scores(levels, x, labels, importance, monitor))
+        scores.append(importance_scores(levels, x, labels, importance, monitor=monitor))
     return scores
-
-
-def shared_scores(
-    levels: Sequence[Level], x: Tensor, y: Tensor | None, importance: Importance, monitor: Monitor
-) -> Scores:
-    """`importance_scores` of levels, which runs of the same networks share; see `shared`."""
-    return shared(partial(importance_scores, levels, x, y, importance, monitor=monitor), levels, x, y, importance)
 
 
 @exact()
