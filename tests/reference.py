@@ -193,7 +193,7 @@ def fuse(
     Args:
         scores: scores[level] holds the parents' neurons side by side.
         groupings: groups of each level, in the order of the fused neurons.
-        ridge_strength: lambda, or "auto": 1e-2 (1e-1 towards the parents) x the mean of x'x's diagonal without bias.
+        ridge_strength: lambda, or "auto": 1e-2 x the mean of x'x's diagonal without bias.
     Returns:
         The fused network's steps, and per level x, z, the weights and Theorem 1's errors.
     """
@@ -218,7 +218,7 @@ def fuse(
             )
         lam = ridge_strength
         if lam == "auto":
-            lam = (1e-1 if toward_parents else 1e-2) * diagonal
+            lam = 1e-2 * diagonal
         weights = []
         for group in groupings[level]:
             pull = None if parent_weights is None else target(parent_weights, scores[level], group)

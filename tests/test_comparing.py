@@ -1,5 +1,8 @@
 """compare() on networks in memory: the numbers of each network by itself, reasons, names, and what is refused."""
 
+import re
+import shutil
+import subprocess
 import time
 
 import numpy as np
@@ -271,3 +274,21 @@ def test_the_logarithms_of_probabilities_are_logits():
     assert torch.allclose(ensemble(soft)(x), ensemble(logits)(x), atol=1e-5)
     fused = METHODS["KF-Linear"](soft, x).model
     assert type(fused) is Applied and torch.allclose(fused(x).sum(1), torch.ones(60))
+
+
+def test_the_board_is_a_latex_table_that_compiles(data, tmp_path):
+    """Each row has the columns' cells; what LaTeX would read as its own is escaped."""
+    names = ["50 % of A_1 & B#2", "{c}^~$"]
+    networks = [mlp((64, 8, 10), seed=seed).float() for seed in range(2)]
+    x, y = data
+    tested = (x.flatten(1), y)
+    board = compare(networks, tested, tested, methods="average", names=names, metric=lambda outputs, labels: 0.5)
+    table = board.to_latex()
+    rows = [line for line in table.splitlines() if line.endswith("\\\\")]
+    assert len(rows) == 1 + len(board.summary()) and r"50 \% of A\_1 \& B\#2" in table and "lambda" not in table
+    for row in rows:
+        plain = re.sub(r"\\text\w+ |\\.", "", row.removesuffix("\\\\"))
+        assert plain.count("&") == len(board.summary().columns) - 1 and not set("%#$_{}^~\\") & set(plain)
+    if latex := shutil.which("pdflatex"):
+        (tmp_path / "table.tex").write_text(f"\\documentclass{{article}}\\begin{{document}}\n{table}\\end{{document}}")
+        subprocess.run([latex, "-halt-on-error", "table.tex"], cwd=tmp_path, check=True, capture_output=True)

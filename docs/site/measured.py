@@ -12,6 +12,7 @@ RECORDS: dict[str, tuple[str, str]] = {
     "accuracy-": ("accuracy.py", "measurements.md#accuracy"),
     "ancestors": ("", "which_method.md#2-were-the-parents-trained-from-the-same-starting-weights"),
     "experiments": ("", "findings.md"),
+    "few-samples": ("", "defaults.md#few-samples"),
     "gpu-": ("gpu.py", "measurements.md#on-a-gpu"),
     "methods": ("methods.py", "measurements.md#every-method-on-one-pair"),
     "resnets": ("", "which_method.md#6-are-the-networks-residual-or-transformers"),
@@ -26,6 +27,7 @@ ONCE = {
     "experiments": "Every measured cell of the paper's tables, a file for each table, with settings and digests of what went "
     "in. [How it is measured](experiments.md).",
     "explanations": "Two explanations of results that contradict the paper, tested.",
+    "few-samples": "The ridge towards zero and towards the parents' weights, from 50, 100 and 400 samples.",
     "frontier": "Accuracy over the images and the processor seconds that a fusion gets.",
     "heads": "Options of the last level.",
     "landscape-": "The plane through two VGG11s of 200 epochs and their fusion.",

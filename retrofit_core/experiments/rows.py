@@ -15,7 +15,7 @@ BEST = "best"
 #: Words after method and score in rows that the paper does not have, and their options.
 OPTIONS: dict[str, dict[str, Any]] = {
     "paper's settings": {"preset": "paper"},
-    "towards parents": {"toward": "parents"},
+    "towards parents": {"toward": "parents", "ridge": "0.1x"},
     "REPAIR": {"repair": True},
     "by activity": {"active": True},
     "random groups": {"grouping": "random"},

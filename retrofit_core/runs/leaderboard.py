@@ -8,6 +8,7 @@ import inspect
 import itertools
 import json
 import math
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -103,8 +104,8 @@ class Leaderboard:
         return pd.DataFrame(rows, columns=columns)
 
     def to_latex(self) -> str:
-        """The summary as a LaTeX table, for a document with the package booktabs."""
-        return self.summary().to_latex(index=False, escape=True)
+        """The summary as a LaTeX table, which needs no package."""
+        return re.sub(r"\\(top|mid|bottom)rule", r"\\hline", self.summary().to_latex(index=False, escape=True))
 
     @property
     def title(self) -> str:

@@ -50,7 +50,7 @@ DEAD = 1e-6
 def why_no_ridge(value: object) -> str:
     """Allowed ridges, if the value is none; see `Setting.check`."""
     try:
-        ridge_strength(value, torch.ones(()), "zero")  # type: ignore[arg-type]
+        ridge_strength(value, torch.ones(()))  # type: ignore[arg-type]
     except (ValueError, TypeError):
         return "'auto', a number from 0, or a multiple of the mean input energy such as '0.1x'"
     return ""

@@ -17,26 +17,25 @@ from ...system import device as devices
 from .errors import squared_misses
 from .sums import Moments, Rows, cholesky, mirrored, upper_gram
 
-AUTO_STRENGTH = {"zero": 1e-2, "parents": 1e-1}
-"""Ridge strengths relative to the mean of the diagonal of xx; measured, docs/defaults.md."""
+AUTO_STRENGTH = 1e-2
+"""Ridge strength relative to the mean of the diagonal of xx; measured, docs/defaults.md."""
 #: A relative ridge this many times the products' rounding error makes it harmless: 1e-3 for float32.
 _OUTWEIGHS = 8000
 
 
-def ridge_strength(ridge: float | str, energy: Tensor, toward: str) -> Tensor:
+def ridge_strength(ridge: float | str, energy: Tensor) -> Tensor:
     """lambda of a level, in units of a sum over rows, of the shape of `energy`.
 
     Args:
         ridge: a number (the paper's convention); "0.1x" for 0.1 times the mean diagonal of xx; "auto" for the relative
             strength in AUTO_STRENGTH.
         energy: mean of the diagonal of xx over the weight columns.
-        toward: "zero" or "parents".
     Raises:
         ValueError: another ridge, or a negative one.
     """
     relative = isinstance(ridge, str) and ridge.endswith("x")
     try:
-        factor = AUTO_STRENGTH[toward] if ridge == "auto" else float(ridge[:-1] if relative else ridge)  # type: ignore
+        factor = AUTO_STRENGTH if ridge == "auto" else float(ridge[:-1] if relative else ridge)  # type: ignore
     except ValueError:
         factor = math.nan
     if not 0 <= factor < math.inf:
@@ -57,7 +56,7 @@ def product_dtype(ridge: float | str | None, weights: torch.dtype, device: torch
     if devices.float64_is_as_fast(device):
         return torch.float64
     relative = ridge if isinstance(ridge, str) else "0x"
-    strength = min(AUTO_STRENGTH.values()) if relative == "auto" else float(relative[:-1])
+    strength = AUTO_STRENGTH if relative == "auto" else float(relative[:-1])
     needed = _OUTWEIGHS * torch.finfo(torch.float32).eps
     return torch.float32 if strength >= needed else devices.sum_dtype(device)
 
@@ -92,7 +91,7 @@ def solve(sums: Moments | Rows, ridge: float | str = "auto", *, toward: Tensor |
     Raises:
         ValueError: invalid ridge, or sums that are not finite.
     """
-    lam = ridge_strength(ridge, sums.energy, "zero" if toward is None else "parents")
+    lam = ridge_strength(ridge, sums.energy)
     if not torch.isfinite(sums.sz.sum() + sums.energy.sum()):
         raise ValueError("the sums over the fusion data are not finite: data or weights overflow or hold NaN.")
     if not lam.any():
