@@ -34,7 +34,7 @@ class Decides(nn.Module):
 
     def forward(self, x):
         h = self.a(x.flatten(1))
-        return self.b(h.relu() if h.sum() > 0 else h)
+        return self.b(h.relu() if self.b.weight.sum() > 0 else h)
 
 
 class Tied(nn.Module):

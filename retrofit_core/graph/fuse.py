@@ -63,7 +63,7 @@ def fuse(
         models: the parents, in any mode; parent 0 determines the architecture unless there is a target.
         inputs: what they are called with: a tensor (B, ...), several by position, or several by name.
         grouping: default: k-means.
-        fit: the ridge and its options.
+        fit: the ridge; it pulls to zero, and its `active`, `repair` and `refit=False` are not there yet.
         target: network of the fused architecture (widths).
         scores: of each parent, (width,) importance of the neurons of each layer; default: uniform.
         logits: names or places of the outputs that hold logits; default: the only one, or that of this name.
@@ -73,9 +73,12 @@ def fuse(
     Raises:
         ValueError: the networks cannot be fused; before any work.
     """
-    fusion = Fusion.of(
-        models, inputs, grouping or KMeans(), fit or Ridge(), target, scores, logits, seed, runtime or Runtime()
-    )
+    fit = fit or Ridge()
+    if fit.active or fit.repair or not fit.refit or fit.toward == "parents":
+        raise ValueError(
+            "this kernel has no toward='parents', active, repair or refit=False yet: use retrofit_core.fuse."
+        )
+    fusion = Fusion.of(models, inputs, grouping or KMeans(), fit, target, scores, logits, seed, runtime or Runtime())
     with devices.exact(), torch.no_grad():
         return fusion.run()
 
