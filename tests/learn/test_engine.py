@@ -108,7 +108,7 @@ def by_core(setting: dict[str, Any]) -> Any:
         keywords["importance_data"] = [points(**each["saw"]) for each in facts]
     if method == "KF-Linear":
         keywords |= {"grouping": given} if left else {"restarts": setting["restarts"]}
-    keywords |= {name: setting[name] for name in ["head", "ridge"] if name in setting}
+    keywords |= {name: setting[name] for name in ["head", "ridge"] if name in setting} | {"toward": "zero"}
     return METHODS[method](
         parents,
         samples_of(setting)[0],
