@@ -144,7 +144,7 @@ def test_the_plan_counts_what_is_there_and_what_cannot_be(runs_folder):
     assert clean(page), [element.value for element in [*page.error, *page.warning]]
     assert "**3 runs**: 1 is already done, 2 to do." in words(page)
     table = tables(page)[0]
-    assert "|1. KF-Linear|" in table and "Average|24.2" in table  # the run knows it
+    assert "|1. KF-Linear, toward=zero|" in table and "Average|24.2" in table  # the run knows it
     assert "LP|" not in table and "Not run yet: LP. Measured with the run, but not timed yet: Average." in words(page)
     assert page.button(key="start-board").label == "Start"
 
@@ -167,9 +167,12 @@ def test_some_of_each_family_are_chosen_and_each_has_its_line(runs_folder):
 def test_equal_accuracies_share_a_place(runs_folder):
     methods = "HF-Linear,KF-Linear,HF-Gradient,Ensemble"
     page = open_page(view="board", of="kf-linear", methods=methods, scores="conductance")
-    places = dict(re.findall(r"\|(\d)\. ([KH]F-\w+)\|", tables(page)[0])[::-1])
-    assert places == {"2": "HF-Linear", "4": "HF-Gradient"} and "|2. KF-Linear|" in tables(page)[0]
-    assert "of single networks HF-Linear and KF-Linear are first with 93.0" in words(page)
+    places = dict(re.findall(r"\|(\d)\. ([KH]F-[^|]+)\|", tables(page)[0])[::-1])
+    assert (
+        places == {"2": "HF-Linear, toward=zero", "4": "HF-Gradient"}
+        and "|2. KF-Linear, toward=zero|" in tables(page)[0]
+    )
+    assert "of single networks HF-Linear, toward=zero and KF-Linear, toward=zero are first with 93.0" in words(page)
 
 
 def test_start_makes_a_worker_that_can_be_cancelled(runs_folder, sleeper):

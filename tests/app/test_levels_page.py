@@ -18,7 +18,7 @@ from retrofit_app.models import activity
 from retrofit_app.pages.learn import page as learn
 from retrofit_app.pages.levels.reading import LEARNED
 from retrofit_app.runs import levels
-from retrofit_app.widgets import pictures, readings
+from retrofit_app.widgets import readings
 from retrofit_core.runs.record import checksums
 from retrofit_core.runs.store import worker_of
 from retrofit_core.runs.worker import CHILDREN
@@ -203,9 +203,6 @@ def test_files_say_where_they_come_from(record):
     text = widgets.csv(table, entry).decode()
     assert "# Run analysed of " in text.splitlines()[-1] and "retrofit-workbench" in text
     assert list(pd.read_csv(io.StringIO(text), comment="#")["neuron"]) == list(table["neuron"])
-    picture = pictures.picture(entry, "sizes", figures.LIGHT, 0, score=SCORES[0], seed=0)
-    page = widgets.html(picture, "<sizes>", entry).decode()
-    assert "&lt;sizes&gt;" in page and 'src="http' not in page and "Run analysed of " in page
 
 
 def test_two_groupings_stand_side_by_side_with_their_index(record):

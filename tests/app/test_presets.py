@@ -88,7 +88,9 @@ def test_another_grouping_stands_in_the_config_and_the_methods_own_does_not():
 def test_configs_of_the_presets():
     picks = PRESETS["shipped"].picks
     assert configs.training(picks, 64, 10) is None
-    assert configs.fusion(picks, None, 64, 10) == replace(bundle.config("KF-Linear"), importance="deeplift")
+    assert configs.fusion(picks, None, 64, 10) == replace(
+        bundle.config("KF-Linear"), importance="deeplift", options=None
+    )
     twins = configs.training(PRESETS["twins"].picks, 64, 10)
     assert twins.twins and twins.split == "full"
     small = PRESETS["compress"].picks

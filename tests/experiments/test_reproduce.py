@@ -17,12 +17,12 @@ WORDS = ("reproduce", "vgg11-noniid", "--scale", "smoke", "--columns", "2-way", 
 
 
 ROWS = (
-    "KF-Linear, uniform, samples=40, seed 0",
-    "KF-Linear, uniform, repair, samples=40, seed 0",
-    "KF-Linear, uniform, active, samples=40, seed 0",
-    "KF-Linear, uniform, active, repair, samples=40, seed 0",
+    "KF-Linear, uniform, toward=zero, samples=40, seed 0",
+    "KF-Linear, uniform, toward=zero, repair, samples=40, seed 0",
+    "KF-Linear, uniform, toward=zero, active, samples=40, seed 0",
+    "KF-Linear, uniform, toward=zero, active, repair, samples=40, seed 0",
     "KF-Linear, uniform, preset=paper, samples=40, seed 0",
-    "KF-Linear, uniform, fusion_from=iid, samples=40, seed 0",
+    "KF-Linear, uniform, toward=zero, fusion_from=iid, samples=40, seed 0",
 )
 
 
@@ -47,7 +47,9 @@ def test_the_same_command_does_nothing_more(folder):
 
 def test_the_plan_says_what_is_done(folder):
     output = retrofit(*WORDS, "--plan", "--seeds", 2, cwd=folder).stdout
-    first, second = (line.split() for line in output.splitlines() if "KF-Linear, uniform, samples=40, seed" in line)
+    first, second = (
+        line.split() for line in output.splitlines() if "KF-Linear, uniform, toward=zero, samples=40, seed" in line
+    )
     assert first[0] == "done" and second[:2] == ["to", "do"]
 
 

@@ -50,7 +50,7 @@ QUICK = (
     "channels in parts",
 )
 NAMES = [
-    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.long)
     for name in (*FAMILIES, *FOLLOWED)
     if name not in REFUSED
 ]
@@ -92,7 +92,7 @@ def test_both_kernels_fuse_alike(name, method, same_starts):
         assert all(torch.equal(tensor, state[key]) for key, tensor in model.state_dict().items())
 
 
-@pytest.mark.parametrize("name", [*(pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES), *sorted(REFUSED)])
+@pytest.mark.parametrize("name", [*(pytest.param(name, marks=pytest.mark.long) for name in FAMILIES), *sorted(REFUSED)])
 def test_a_shuffled_copy_and_the_network_itself_are_found_again(name):
     model, x = network(name)
     twin, target = shuffled(model, x[:20], torch.Generator().manual_seed(3)), network(name, seed=1)[0]
@@ -112,7 +112,7 @@ def unrelated(model):
     return other
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 120))])
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 120))])
 def test_drawn_networks_and_their_copies_in_another_order(seed):
     model, x = drawn(seed)
     twin = fuse([model, in_another_order(model)], x, fit=EXACT).model

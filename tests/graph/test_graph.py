@@ -16,7 +16,7 @@ from tests.marks import each_case
 from tests.networks import normal
 
 QUICK = ("TransformerEncoder", "aggregated", "language model, position ids in a buffer", "an item", "dense")
-NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in (*FAMILIES, *FOLLOWED)]
+NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in (*FAMILIES, *FOLLOWED)]
 
 
 class Called(nn.Module):
@@ -38,7 +38,7 @@ def first(output):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("fallback", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("fallback", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_graph_computes_what_the_network_computes(name, fallback):
     model, x = network(name)
     graph, other = trace(model, x[:3], fallback=fallback), network(name, seed=1)[0]
@@ -70,7 +70,7 @@ def test_neurons_in_another_order_compute_the_same(name):
         torch.testing.assert_close(first(twin(x)), first(model(x)), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 120))])
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(12, 120))])
 def test_the_neurons_of_a_drawn_network_are_those_of_which_it_was_built(seed):
     model, x = drawn(seed)
     graph = trace(model, x[:3])

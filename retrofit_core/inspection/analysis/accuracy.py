@@ -63,7 +63,7 @@ def stopped(h: Boundary, plan: Levels, index: int, representatives: Mapping[int,
         compose(levels[index + 1 :], read_from(h, plan.fused[index], levels[index], representatives, k))
         for k, levels in enumerate(plan.parents)
     ]
-    return mean_of_softmax(torch.stack(tails), None)
+    return mean_of_softmax(torch.stack(tails))
 
 
 def read_from(
