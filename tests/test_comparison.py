@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import json
 import shutil
-import time
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import torch
 
 from retrofit_core.cli import main
 from retrofit_core.data import load
-from retrofit_core.fusion.importance import scoring, shared
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import RunConfig, comparison, execute, leaderboard
@@ -55,25 +53,6 @@ def test_the_numbers_are_those_of_the_runs(base, tmp_path):
     best = whole.rows[0]
     assert best["difference"] == 0 and best["interval"] == (0, 0)
     assert ours["difference"] == pytest.approx(ours["accuracy"] - best["accuracy"])
-
-
-def test_runs_share_scores_and_their_seconds_do_not(base, monkeypatch):
-    """Of the same networks on the same samples; each takes the seconds that it would take alone."""
-    methods, slow, compute = ("OTFusion", "Git-Re-Basin", "HF-Linear", "KF-Linear"), [], scoring.importance_scores
-    configs = [dataclasses.replace(base, method=name, importance="conductance", evaluate=False) for name in methods]
-    monkeypatch.setattr(shared, "_kept", type(shared._kept)())
-
-    def slowly(*given, **options):
-        slow.append(time.sleep(0.1))
-        return compute(*given, **options)
-
-    monkeypatch.setattr(scoring, "importance_scores", slowly)
-    together = [execute(config)[0] for config in configs]
-    assert len(slow) == len(base.models) and all(result.seconds > 0.1 * len(slow) for result in together)
-    for config, result in zip(configs, together, strict=True):
-        shared._kept.clear()
-        alone = execute(config)[0].model.state_dict()
-        assert all(torch.equal(alone[name], value) for name, value in result.model.state_dict().items())
 
 
 def test_what_a_run_measured_counts_for_the_images_that_are_compared(base):
