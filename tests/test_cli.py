@@ -168,8 +168,6 @@ def test_errors_are_one_sentence_with_exit_code_2(words, sentence, tmp_path, cap
         (["fuse", "a", "b", "--fusion-from", "iid", "--out", "link"], "a"),
         (["fuse", "a", "--base", "b", "--fusion-from", "iid", "--out", "b"], "b"),
         (["fuse", "a", "--target", "b", "--fusion-from", "iid", "--out", "b"], "b"),
-        (["fuse", "shards", "--fusion-from", "iid", "--out", "shards/c"], "shards"),
-        (["fuse", "shards/model.safetensors.index.json", "--fusion-from", "iid", "--out", "shards/c"], "shards"),
         (["finetune", "a", "--out", "./a"], "a"),
         (["finetune", "a", "--resume", "--out", "a"], "a"),
         (["report", "--results", "a", "--out", "a"], "a"),

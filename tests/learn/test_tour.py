@@ -147,7 +147,7 @@ def test_the_sandbox_says_what_cannot_be_done(tour):
     assert page.get_by_role("radio", name="the ensemble's answer").is_disabled()
     assert "Without a fit, outputs are averages" in page.inner_text(".words")
     choose(page, "Which method when")
-    assert "KF-Linear with conductance" in page.inner_text(".sheet")
+    assert "KF-Linear: 6 seconds" in page.inner_text(".sheet")
 
 
 def test_an_address_brings_back_what_was_shown(tour):
