@@ -43,7 +43,11 @@ CASES = {
         (1, 2, 3),
         {"toward": "parents"},
     ),
-    "mlp, one parent compressed": (lambda: [flat_mlp((6, 12, 9, 3))], (1, 2, 3), {"target": flat_mlp((6, 7, 5, 3), 1)}),
+    "mlp, one parent compressed": (
+        lambda: [flat_mlp((6, 12, 9, 3))],
+        (1, 2, 3),
+        {"target": flat_mlp((6, 7, 5, 3), 1), "toward": "zero"},
+    ),
     "cnn": (lambda: [cnn(seed=k) for k in range(2)], CNN_SHAPE, {"grouping": "kmeans"}),
     "cnn, gradient": (
         lambda: [cnn((4, width), seed=k) for k, width in enumerate((5, 7))],

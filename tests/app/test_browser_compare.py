@@ -66,5 +66,10 @@ def test_a_leaderboard_fills_and_is_found_again(open_page):
         page.reload()
     whole.wait_for()
     at_rest(page)
-    assert [name.partition(". ")[2] for name in names(page)] == ["KF-Linear, toward=zero", "network A", "network B", "Average"]
+    assert [name.partition(". ")[2] for name in names(page)] == [
+        "KF-Linear, toward=zero",
+        "network A",
+        "network B",
+        "Average",
+    ]
     assert any(words.startswith("Accuracy in per cent against seconds") for words in words_of_figures(page))
