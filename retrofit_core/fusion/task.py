@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..networks.classnames import check_same_classes, names_in
 from ..networks.copies import copies, running_themselves
-from ..networks.outputs import GivingLogits, as_classifier
+from ..networks.outputs import GivingLogits, as_classifier, check_alone
 from ..networks.packing import Packing, TakingPacked, added, as_given, packed, packing_for, taking
 from ..networks.wrappers import class_name, refuse_archived, unwrapped, wrapper_of
 from ..system import device as devices
@@ -312,7 +312,10 @@ def planned(algorithm: Algorithm, task: Task) -> Any:
     for name, is_set in asked.items():
         if is_set and not getattr(algorithm.takes, name):
             raise ValueError(f"{type(algorithm).__name__} takes no {name}. Leave it out.")
-    return algorithm.plan(task)
+    plan = algorithm.plan(task)  # whose refusals are more specific
+    for index, parent in enumerate(task.parents):
+        check_alone(parent, task.inputs[:2], f"parent {index}")
+    return plan
 
 
 def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:

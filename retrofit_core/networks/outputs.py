@@ -110,15 +110,15 @@ def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = N
         model = CopyingInput(model)
     model = model if chosen is None else giving_logits(model, chosen)
     logits = output if chosen is None else _entry(output, chosen)
-    _check_alone(model, example[:2], logits, network)
     if are_probabilities(logits) and are_probabilities(tried(model, fed(model, example[:SEVERAL]))):
         say_probabilities(network)
         model = GivingLogs(model)
     return model
 
 
-def _check_alone(model: nn.Module, two: Tensor, logits: Any, network: str) -> None:
-    """Refuse a network whose output for the first of two samples, `logits`, depends on whether the other shares its batch."""
+def check_alone(model: nn.Module, two: Tensor, network: str) -> None:
+    """Refuse a network whose output for the first of two samples (2, ...) depends on whether the other shares its batch."""
+    logits = tried(model, fed(model, two[:1]))
 
     def differ(other: Any) -> bool:
         return isinstance(other, Tensor) and not torch.allclose(
