@@ -112,7 +112,7 @@ vgg.show()
 # mostly how silent it is, and the mean of two such neurons is more silent than either. Grouped by what they hand on behind
 # the activation function (the rows "by activity", ours) KF-Linear has 73.6 with uniform scores in place of 43.6; with targets
 # that vary as much as their neurons (REPAIR) 75.0. At the scale `small` (10 epochs, a quarter of the channels) KF-Linear had
-# 65.9 of 74.3 without either (`retrofit report vgg11-full`).
+# 65.9 of 74.3 without either (`retrofit reproduce vgg11-full --report`).
 
 # %%
 if SCALE is None:  # what is said above is said of the records that come with the project

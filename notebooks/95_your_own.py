@@ -30,7 +30,7 @@ from retrofit_core.data import load, splits
 from retrofit_core.networks.architectures import build
 
 # %% [markdown]
-# **Your data.** `load` reads what `retrofit data` downloads, and folders of images; anything else may come as tensors: samples
+# **Your data.** `load` reads published data sets, and folders of images; anything else may come as tensors: samples
 # and labels.
 
 # %%

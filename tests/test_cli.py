@@ -142,7 +142,7 @@ def test_the_table_of_levels_has_each_levels_errors(parents):
         (["fuse", "a.safetensors", "--out", "x.pt"], "Use a name that ends in .safetensors"),
         (["fuse", "a.safetensors", "--out", "nowhere/x.safetensors"], "does not exist"),
         (["fuse", "a.safetensors"], "--out FILE.safetensors"),
-        (["fuse", "--record", "r", "--seed", "4", "--analyse"], "omit --seed, --analyse"),
+        (["fuse", "--record", "r", "--seed", "4", "--analyse"], "omit --seed"),
         (["fuse", "a.safetensors", "--record", "/dev/null/x"], "--record /dev/null/x: /dev/null is not a folder"),
         (
             ["compare", "a.safetensors", "--records", "/dev/null/x", "--fusion-from", "iid"],
@@ -168,9 +168,7 @@ def test_errors_are_one_sentence_with_exit_code_2(words, sentence, tmp_path, cap
         (["fuse", "a", "b", "--fusion-from", "iid", "--out", "link"], "a"),
         (["fuse", "a", "--base", "b", "--fusion-from", "iid", "--out", "b"], "b"),
         (["fuse", "a", "--target", "b", "--fusion-from", "iid", "--out", "b"], "b"),
-        (["finetune", "a", "--out", "./a"], "a"),
-        (["finetune", "a", "--resume", "--out", "a"], "a"),
-        (["report", "--results", "a", "--out", "a"], "a"),
+        (["reproduce", "all", "--results", "a", "--out", "./a"], "a"),
     ],
 )
 def test_no_command_overwrites_what_it_reads(words, read, tmp_path, capsys, monkeypatch):
@@ -194,11 +192,11 @@ def test_no_command_overwrites_what_it_reads(words, read, tmp_path, capsys, monk
     ("words", "file"),
     [
         (["fuse", "a", "--fusion-from", "iid", "--out", "x.safetensors"], "x.safetensors"),
-        (["finetune", "a", "--out", "x.safetensors"], "x.safetensors"),
         (["train", "--out", "parents"], "parents/parent-1.safetensors"),
         (["compare", "a", "--fusion-from", "iid", "--out", "board"], "board/leaderboard.csv"),
         (["landscape", "a", "--out", "land"], "land/landscape.json"),
-        (["report", "--out", "x.md"], "x.md"),
+        (["compare", "a", "--over", "ridge=1,2,3", "--out", "board"], "board/sweep.json"),
+        (["reproduce", "all", "--out", "x.csv"], "x.csv"),
         (["learn", "--out", "x.html", "--no-browser"], "x.html"),
     ],
 )
@@ -215,6 +213,13 @@ def test_existing_files_are_replaced_only_if_asked(words, file, tmp_path, capsys
     assert Path(file).read_text() == "kept" and len(list(tmp_path.iterdir())) == 2
 
 
+def test_help_beside_a_method_lists_its_options(capsys):
+    assert main(["fuse", "--method", "zipit", "--help"]) == 0
+    assert "    reset_norms = True: true or false." in capsys.readouterr().out
+    assert main(["fuse", "--method", "zipt", "--help"]) == 2
+    assert "Did you mean 'ZipIt'" in capsys.readouterr().err
+
+
 def test_an_interruption_while_the_library_is_imported_is_quiet(tmp_path):
     (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
     for words in (
@@ -226,12 +231,12 @@ def test_an_interruption_while_the_library_is_imported_is_quiet(tmp_path):
         assert done.returncode == 130 and not done.stderr
     (tmp_path / "typer.py").unlink()
     (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
-    words = ["-m", "retrofit_core", "levels", "/dev/null"]
+    words = ["-m", "retrofit_core", "evaluate", "/dev/null"]
     done = subprocess.run([sys.executable, *words], env={**environment(), "PYTHONPATH": path}, capture_output=True)
     assert done.returncode == 130 and done.stderr.decode() == "Interrupted. No incomplete files were left behind.\n"
 
 
-@each_case("name", ["", "train", "finetune", "fuse", "evaluate", "levels", "app", "export", "learn"])
+@each_case("name", ["", "train", "fuse", "evaluate", "compare", "landscape", "reproduce", "app", "learn"])
 def test_help_teaches(name, capsys):
     assert main([word for word in (name, "--help") if word]) == 0
     shown = capsys.readouterr().out
@@ -313,27 +318,14 @@ def test_a_stopped_training_resumes_to_the_same_checkpoints(tmp_path):
     assert files == {"parent-0.safetensors", "parent-1.safetensors", "splits.json", "training.json"}
 
 
-def test_finetuning_a_parent_teaches_it_the_other_classes(parents):
-    words = ["finetune", "parents/parent-0.safetensors", "--out", "tuned.safetensors"]
-    words += ["--epochs", 4, "--batch", 16, "--json"]
-    networks = json.loads(retrofit(*words, cwd=parents).stdout)["networks"]
-    assert networks["before"]["accuracy"] < 60 < networks["after"]["accuracy"]
-    again = json.loads(retrofit(*words, "--resume", cwd=parents).stdout)["networks"]
-    assert again == networks  # nothing left to do
-    facts = {key: json.loads(text) for key, text in tensors_of(parents / "tuned.safetensors")[1].items()}
-    assert facts["recipe"]["schedule"] == "restarts" and facts["recipe"]["from"] == "parent-0.safetensors"
-    other = retrofit(*words[:2], "--out", "tuned.safetensors", "--epochs", 3, "--resume", cwd=parents, expect=2).stderr
-    assert "with epochs 4, this training has 3" in other
-
-
 def test_analyse_makes_again_what_fuse_made(parents, monkeypatch, capsys):
     retrofit(*fuse_words(parents, "--record", "analysed", "--analyse"), cwd=parents)
     kept = json.loads((parents / "analysed" / "analysis.json").read_text())
     monkeypatch.chdir(parents)
-    assert main(["analyse", "analysed", "--json"]) == 0
-    added = json.loads(capsys.readouterr().out)["records"]["analysed"]
+    assert main(["fuse", "--record", "analysed", "--analyse", "--json"]) == 0
+    added = json.loads(capsys.readouterr().out)
     assert added["accuracy"] == kept["accuracy"] and added["samples"] == kept["samples"] == 359
-    assert main(["analyse", "analysed"]) == 0
+    assert main(["fuse", "--record", "analysed", "--analyse"]) == 0
     shown = capsys.readouterr().out
     for name, value in zip(["(the ensemble)", *added["levels"]], kept["accuracy"], strict=True):
         assert row_of(name, shown).endswith(f"{value:.2f}")
@@ -409,7 +401,6 @@ def test_names_with_brackets_and_colons_are_printed_as_they_are(tmp_path):
         ["evaluate", *files, *data],
         ["fuse", *shared, "--method", "average", "--out", "[x].safetensors", "--evaluate"],
         ["compare", *shared, "--methods", "average"],
-        ["levels", files[0]],
     ):
         shown = retrofit(*words, cwd=tmp_path).stdout
         expected = {"evaluate": [*files, *classes], "fuse": ["[x].safetensors"], "compare": classes}

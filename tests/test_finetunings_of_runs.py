@@ -118,7 +118,7 @@ def test_what_was_stopped_goes_on_to_the_same_network(record, done, tmp_path):
 
 def test_the_command_keeps_it_where_the_workbench_looks_for_it(record, monkeypatch, capsys):
     monkeypatch.chdir(record.parent)
-    words = ["finetune", "--record", "run", *SHORT.words(), "--device", "cpu"]
+    words = ["train", "--record", "run", *SHORT.words(), "--device", "cpu"]
     assert main([*words, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     folder = record / "finetunings" / SHORT.key(record)
@@ -132,15 +132,14 @@ def test_the_command_keeps_it_where_the_workbench_looks_for_it(record, monkeypat
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["a.safetensors", "--record", "run"], "omit the checkpoint"),
-        (["--record", "run", "--out", "tuned.safetensors"], "the fine-tuning is saved in a folder"),
+        (["--record", "run", "--parts", "3"], "--record determines the networks and the data: omit --parts"),
         (["--record", "nothing"], "nothing is not the record of a finished run"),
         (["--record", "run", "--epochs", "3", "--learning-rate", "-1"], "learning_rate is -1.0"),
     ],
 )
 def test_what_cannot_be_is_refused_before_any_work(record, words, message, monkeypatch, capsys):
     monkeypatch.chdir(record.parent)
-    assert main(["finetune", *words]) == 2
+    assert main(["train", *words]) == 2
     assert message in capsys.readouterr().err.replace("\n", " ")
 
 
@@ -148,6 +147,6 @@ def test_a_run_whose_parents_have_changed_is_refused_and_the_reason_noted(record
     shutil.copytree(record.parent, tmp_path / "runs")
     monkeypatch.chdir(tmp_path / "runs")
     save_model(build(MLP, seed=7), "a.safetensors")
-    assert main(["finetune", "--record", "run", *SHORT.words(), "--device", "cpu", "--out", "tuned"]) == 2
+    assert main(["train", "--record", "run", *SHORT.words(), "--device", "cpu", "--out", "tuned"]) == 2
     assert "run has no fine-tuning: one of its files has changed" in notes_of(tmp_path / "runs" / "tuned")["error"]
     capsys.readouterr()

@@ -105,7 +105,7 @@ def test_a_file_called_cancel_stops_the_command_and_a_failure_is_noted(record, m
 def test_the_fine_tuned_network_is_among_the_networks(record, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(record.parent)
     assert (
-        main(["finetune", "--record", "run", "--epochs", "1", "--device", "cpu", "--out", "run/finetunings/0123456789"])
+        main(["train", "--record", "run", "--epochs", "1", "--device", "cpu", "--out", "run/finetunings/0123456789"])
         == 0
     )
     through = ("parent 0", "fused", "fine-tuned")

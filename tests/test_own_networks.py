@@ -150,9 +150,9 @@ def test_a_record_gets_the_users_module_not_its_own(stranger, mynet, tmp_path):
     "words",
     [
         "fuse --record run",
-        "analyse run",
+        "fuse --record run --analyse",
         "landscape --record run --plan",
-        "finetune --record run --epochs 1",
+        "train --record run --epochs 1",
         "compare net-0.safetensors net-1.safetensors --methods average --fusion-from iid --samples 20",
     ],
 )
@@ -263,17 +263,13 @@ def test_every_command_takes_it(parents, capsys):
         == 0
     )
     assert json.loads(capsys.readouterr().out)["rows"] == board["rows"]
-    assert main(["levels", models[0], *arch, "--json"]) == 0
-    levels = json.loads(capsys.readouterr().out)["levels"]
-    assert [level["level"] for level in levels] == ["conv", "out"]
     assert main(["evaluate", *models, *arch, "--ensemble", "--json"]) == 0
-    assert main(["finetune", models[0], *arch, "--epochs", "1", "--out", "tuned.safetensors", "--json"]) == 0
     few = ["--resolution", "3", "--images", "20", "--path-points", "3", "--directions", "1", "--json"]
-    through = ["--through", "parent 0, parent 1, fine-tuned"]
-    assert main(["landscape", *models, "--tuned", "tuned.safetensors", *through, *arch, *few]) == 0
+    assert main(["fuse", *models, *arch, *fused, "--method", "kf-linear", "--out", "fused.safetensors"]) == 0
+    assert main(["landscape", *models, "--fused", "fused.safetensors", *arch, *few]) == 0
     user_code._files.clear()
     capsys.readouterr()
-    for words in (["evaluate", *models], ["levels", models[0]], ["fuse", *models, *fused, "--out", "f.safetensors"]):
+    for words in (["evaluate", *models], ["fuse", *models, *fused, "--out", "f.safetensors"]):
         assert main(words) == 2
         assert "name it: --arch mynet:rows" in capsys.readouterr().err
 

@@ -301,5 +301,3 @@ def test_without_a_test_split_parents_are_trained_and_not_measured(tmp_path, cap
     words = ["--data", str(tmp_path / "tables"), "--epochs", "1", "--out"]
     assert main(["train", "--arch", SMALL, *words, str(tmp_path / "out")]) == 0
     assert "no test split" in capsys.readouterr().out
-    parent = str(tmp_path / "out/parent-0.safetensors")
-    assert main(["finetune", parent, *words, str(tmp_path / "tuned.safetensors")]) == 0

@@ -19,7 +19,7 @@ SHIPPED = Path(__file__).parents[1] / "app" / "retrofit_app" / "bundled"
 PARENTS = [str(SHIPPED / f"parent-{index}.safetensors") for index in range(2)]
 SPLITS = str(SHIPPED / "splits.json")
 BASE = RunConfig(tuple(PARENTS), method="HF-Linear", splits=SPLITS, samples=60, device="cpu")
-WORDS = ["sweep", *PARENTS, "--splits", SPLITS, "--method", "hf-linear", "--samples", "60", "--device", "cpu"]
+WORDS = ["compare", *PARENTS, "--splits", SPLITS, "--methods", "hf-linear", "--samples", "60", "--device", "cpu"]
 
 
 def seen(capsys) -> dict:
@@ -85,7 +85,9 @@ def test_several_processes_make_the_same_records(tmp_path, capsys):
 
 
 def test_a_value_that_cannot_be_is_a_row_with_the_reason(tmp_path, capsys):
-    assert main([*WORDS, "--method", "kf-linear", "--over", "width=0.5,1,3", "--records", str(tmp_path), "--json"]) == 0
+    assert (
+        main([*WORDS, "--methods", "kf-linear", "--over", "width=0.5,1,3", "--records", str(tmp_path), "--json"]) == 0
+    )
     rows = seen(capsys)["rows"]
     assert [row["reason"] is None for row in rows] == [True, True, False] and "some would represent nothing" in rows[2][
         "reason"

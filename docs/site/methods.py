@@ -102,7 +102,7 @@ def _page(method: Method, formula: str) -> str:
         "How it is called": [
             f'```text\nMETHODS["{method.name}"](parents, data{", base=ancestor" if base else ""}).model\n'
             f"retrofit fuse a.safetensors b.safetensors {words} --out fused.safetensors\n```",
-            f'`METHODS["{method.name}"].help()` and `retrofit methods {name}` show the same options.',
+            f'`METHODS["{method.name}"].help()` and `retrofit fuse --method {name} --help` show the same options.',
         ],
     }
     source = (method.source or "none named").rstrip(".")

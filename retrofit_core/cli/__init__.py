@@ -1,7 +1,6 @@
 """The command line.
 
-Commands: data | train | finetune | methods | fuse | analyse | compare | sweep | landscape | reproduce | report | evaluate |
-levels | app | export | learn.
+Commands: train | fuse | compare | landscape | reproduce | evaluate | app | learn.
 """
 
 from collections.abc import Sequence
@@ -13,7 +12,6 @@ from . import comparing  # noqa: F401  # isort: skip
 from . import landscape  # noqa: F401  # isort: skip
 from . import experiments  # noqa: F401  # isort: skip
 from . import commands  # noqa: F401  # isort: skip
-from . import pages  # noqa: F401  # isort: skip
 from .application import app
 
 __all__ = ["main"]

@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from functools import wraps
 from hashlib import sha256
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -26,6 +27,7 @@ from ..networks import user_code
 from ..system.files import json_of, write
 from ..system.monitor import Cancelled
 from ..system.refusals import Notice
+from ..system.registry import known_name
 from ..system.texts import flag, read_value
 from .fields import options_of, value_of
 from .terminal import err, out, say
@@ -189,9 +191,23 @@ class OfMethods(Explained):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take the settings of methods out of the words, then parse."""
+        ctx.meta["words"] = args
         own = {"--help", "--", *(word for entry in self.params for word in (*entry.opts, *entry.secondary_opts))}
         ctx.obj, words = _settings_in(args, own)
         return super().parse_args(ctx, words)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Also list the options of the method that is named beside --help."""
+        super().format_help(ctx, formatter)
+        name = next((after for word, after in pairwise(ctx.meta["words"]) if word == "--method"), None)
+        if name is not None:
+            from ..methods import METHODS  # imports torch, which takes seconds
+
+            try:
+                method = METHODS[known_name(METHODS, name, "method")]
+            except ValueError as error:
+                raise typer.BadParameter(str(error)) from None
+            out.print(method.help(), soft_wrap=True, markup=False)
 
 
 def _settings_in(args: Iterable[str], own: set[str]) -> tuple[dict[str, Any], list[str]]:

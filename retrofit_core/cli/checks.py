@@ -29,7 +29,9 @@ def check_alone(
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     given += context.obj or {}  # settings of methods
-    own = {name for name in ("arch",) if user_code.names_in(context.params.get(name))}  # says which code may be run
+    arch = context.params.get("arch")
+    names = [name for each in (arch if isinstance(arch, list | tuple) else [arch]) for name in user_code.names_in(each)]
+    own = {"arch"} if names else set()  # says which code may be run
     refused = [name for name in given if name not in {*own, *beside} and (without is None or name in without)]
     if refused:
         raise ValueError(f"{why}: omit {', '.join(arguments.get(name, flag(name)) for name in refused)}.")

@@ -1,13 +1,13 @@
-"""retrofit data | evaluate | levels | app"""
+"""retrofit evaluate | app | learn"""
 
+import importlib
 import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich.text import Text
@@ -17,42 +17,12 @@ from ..runs.config import RunConfig
 from ..system.extras import require
 from ..system.settings import Range, setting
 from ..system.texts import names_apart
-from .application import command
-from .checks import check_checkpoints
-from .fields import READING, Json, Logits, argument, config_of, options_of
-from .terminal import networks_table, new_table, out, print_json, progress, say, say_next, say_normalisation
-
-if TYPE_CHECKING:
-    from ..networks.levels import Level
+from .application import command, user_cache
+from .checks import check_checkpoints, check_folder, check_replaced
+from .fields import READING, Json, Logits, Overwrite, argument, config_of, options_of
+from .terminal import networks_table, out, print_json, progress, say, say_normalisation
 
 LAST_PORT = 65535
-#: Short titles for wide columns.
-SHORT = {"rows per sample": "rows", "adds to it": "adds"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataRequest:
-    """Parameters of `retrofit data`."""
-
-    name: str | None = argument(None, "One of {data_sets}. Omit it to list them.")
-    out: Path | None = setting(None, "Destination folder. Default: data/NAME.")
-
-
-@command("data")
-def data_command(asked: DataRequest) -> None:
-    """Download a data set, or explain what to download and where to put it.
-
-    Example: `retrofit data cifar10`
-    """
-    from ..data import DATASETS
-    from ..data.download import download
-
-    if asked.name is not None:
-        return say_next("retrofit", "train", "--data", download(asked.name, asked.out))
-    table = new_table("data set", "how to get it")
-    for dataset, facts in DATASETS.items():
-        table.add_row(dataset, facts.advice)
-    return out.print(table)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,84 +77,6 @@ def evaluate_command(context: typer.Context, asked: EvaluateRequest) -> None:
         listed = ", ".join(map(" ".join, zip(images.classes, accuracies, strict=True)))
         out.print(Text.assemble((name, "bold"), f" per class: {listed}"))
     return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LevelsRequest(Json, Logits):
-    """Parameters of `retrofit levels`, besides those for reading the checkpoint."""
-
-    model: Path = argument(MISSING, "A checkpoint.")
-    boundaries: str = setting("layers", "{boundaries}, a number of levels, or comma-separated module names.")
-    data: str | None = setting(
-        None, "A data set with images of the network's input shape, if the checkpoint does not record that shape."
-    )
-
-
-@command("levels", *options_of(RunConfig, "arch"))
-def levels_command(context: typer.Context, asked: LevelsRequest) -> None:
-    """Show how a network is cut into levels. By default, a level ends after every layer, as the closed form needs.
-
-    Example: `retrofit levels vgg11.safetensors --boundaries activations`
-    """
-    check_checkpoints([asked.model])
-    import torch
-
-    from ..data import load
-    from ..networks.architectures import input_shape
-    from ..networks.checkpoints import load_model, read_metadata
-    from ..networks.classnames import stored
-    from ..networks.composites import COMPOSITES
-    from ..networks.levels import cut_trace, read_boundaries, single_level, trace_classifier
-    from ..networks.outputs import as_classifier
-    from ..networks.spaces import with_spaces
-
-    config = config_of(context)
-    images = load(asked.data, "train") if asked.data else None
-    classes = stored(read_metadata(asked.model))  # levels do not depend on the classes of these images
-    network, metadata = load_model(asked.model, config.arch, like=images, classes=classes)
-    if (kind := metadata["architecture"]["architecture"]) in COMPOSITES:
-        raise ValueError(
-            f"{asked.model} contains several networks ({kind}), each with its own levels. Name the checkpoint of one "
-            "of them."
-        )
-    example = torch.zeros(1, *(images.shape if images else input_shape(metadata["architecture"])))
-    trace = trace_classifier(as_classifier(network, example), example)
-    cut = read_boundaries(asked.boundaries)
-    levels = with_spaces(trace, cut_trace(trace, cut), str(asked.model), inside=cut == "layers")
-    descriptions = [_describe(levels, index) for index in range(len(levels))]
-    if asked.json:
-        return print_json({"levels": descriptions})
-    # Leave out empty columns.
-    columns = [name for name in descriptions[0] if any(facts[name] != "" for facts in descriptions)]
-    titles = (SHORT.get(name, name) for name in columns)
-    table = new_table("", *titles, title=str(asked.model), figures=True)
-    table.columns[1].no_wrap, table.columns[1].overflow = False, "fold"
-    numbers = {level.name: str(number) for number, level in enumerate(levels, 1)}
-    for number, facts in enumerate(descriptions, 1):
-        facts["stream"] = numbers.get(facts["stream"], "")  # a name would be too wide
-        table.add_row(str(number), *(str(facts[name]) for name in columns))
-    table.caption = "rows: per sample" + ("; stream: the level where it begins" if "stream" in columns else "")
-    out.print(table)
-    if note := single_level([level.kind for level in levels]):
-        say(note)
-    return None
-
-
-def _describe(levels: "Sequence[Level]", index: int) -> dict[str, Any]:
-    from ..networks.levels import Heads
-    from ..networks.spaces import stream
-
-    level, alike = levels[index], stream(levels, index)
-    return {
-        "level": level.name,
-        "kind": f"not affine: {level.why_not_affine}" if level.why_not_affine else level.kind,
-        "neurons": level.width,
-        "rows per sample": level.positions,
-        "parameters": level.parameters,
-        "stream": levels[alike[0]].name if len(alike) > 1 else "",
-        "adds to it": "yes" if level.form.adds else "",
-        "heads": level.blocks.count if isinstance(level.blocks, Heads) else "",
-    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,3 +140,37 @@ def app_folder() -> Path:
     if not (folder / "shell" / "main.py").exists():
         raise ValueError("the workbench is not installed. Install it with `pip install .` from the repository.")
     return folder
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnRequest(Overwrite):
+    """Parameters of `retrofit learn`."""
+
+    out: Path | None = setting(None, "Write the page to this file. Default: learn.html in your cache folder.")
+    browser: bool = setting(True, "Open the default browser.")
+
+
+@command("learn")
+def learn_command(asked: LearnRequest) -> None:
+    """Open an interactive explanation of the method in the browser: one file that needs neither a server nor Python.
+
+    You can email the file to students, or publish it on a web page.
+
+    Example: `retrofit learn --out learn.html --no-browser`
+    """
+    import webbrowser
+
+    usual = user_cache() / "learn.html"
+    file = (asked.out or usual).absolute()
+    if file.is_dir():
+        raise ValueError(f"--out {asked.out} is a folder. Name a file, such as {file / usual.name}.")
+    check_folder(file.parent, "--out")
+    check_replaced([file], overwrite=asked.overwrite or asked.out is None)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    folder = str(app_folder().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    importlib.import_module("retrofit_app.learn").save(file)  # the core imports nothing of the workbench by name
+    say(f"The page is {file}.")
+    if asked.browser and sys.stdout.isatty():
+        webbrowser.open(file.as_uri())

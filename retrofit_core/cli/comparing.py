@@ -1,7 +1,7 @@
-"""retrofit compare | sweep"""
+"""retrofit compare"""
 
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from ..runs.config import RunConfig
+from ..system.monitor import Monitor
 from ..system.settings import AT_LEAST_ONE, same_as, setting
 from .application import OfMethods, command
 from .checks import check_checkpoints, check_folder, check_replaced
@@ -35,11 +36,17 @@ class CompareRequest(Json, Logits, Overwrite):
         "grouping, a score and their options: kf-linear+grouping=local_search+max_swaps=50+steps=20.",
     )
     importance: str = setting("uniform", "Comma-separated importance scores: {scores}.")
+    over: str | None = setting(
+        None,
+        "One method with a numeric setting at three to nine values, as in ridge=0.01x,0.1x,1x: samples, seed, width (of the "
+        "fused network's hidden levels, as multiples) or an option of the method.",
+    )
+    seeds: int = setting(1, "With --over: runs of each value, with seeds from --seed on.", AT_LEAST_ONE)
     images: int | None = setting(None, "Test images, balanced over the classes. Default: all.", AT_LEAST_ONE)
     records: Path | None = setting(
         None,
-        "Save each run's record in this folder. Finished runs are not repeated, so you can resume an interrupted "
-        "comparison.",
+        "Save each run's record in this folder (with --over: runs, by default). Finished runs are not repeated, so you can "
+        "resume an interrupted comparison.",
     )
     also: tuple[Path, ...] = setting(
         (), "The record of a finished run, to reuse instead of repeating that run. Repeatable."
@@ -50,56 +57,102 @@ class CompareRequest(Json, Logits, Overwrite):
     analyse: bool = setting(
         False, "Analyse each run's levels and save the analysis in its record, like `retrofit fuse --analyse`."
     )
+    jobs: int = same_as(ReproduceRequest, "jobs")
+    backend: str = same_as(ReproduceRequest, "backend")
+    scheduler: str | None = same_as(ReproduceRequest, "scheduler")
     out: Path | None = setting(
         None,
-        "Write leaderboard.csv and leaderboard.json to this folder, updated after each row. To stop the work, create "
-        "a file `cancel` there.",
+        "Write leaderboard.csv and leaderboard.json (with --over: sweep.json) to this folder, updated after each row. To stop "
+        "the work, create a file `cancel` there.",
     )
 
 
 @command("compare", *options_of(RunConfig, without=("method",)), kind=OfMethods)
 def compare_command(context: typer.Context, asked: CompareRequest) -> None:
-    """Run many methods on the same parents and rank the results, with intervals and costs.
+    """Run many methods on the same parents and rank the results, with intervals and costs; or one method with one setting at
+    several values (`--over`).
 
     A method that does not apply gets a row with the reason. Methods that average the statistics of BatchNorm get a second
-    row, with new ones. Options of methods, such as --ridge, go to all methods that have them (`retrofit methods NAME`).
+    row, with new ones. Options of methods, such as --ridge, go to all methods that have them.
 
     Example: `retrofit compare a.safetensors b.safetensors --data cifar10 --splits splits.json --methods all
     --importance uniform,conductance --out leaderboard`
+
+    Example: `retrofit compare a.safetensors b.safetensors --splits splits.json --methods kf-linear --over ridge=0.01x,0.1x,1x`
     """
     if not asked.models:
         raise ValueError("name at least one checkpoint.")
-    if asked.analyse and asked.records is None:
-        raise ValueError(
-            "an analysis is saved in the run's record: name the folder of records (--records), or omit --analyse."
-        )
-    for name in ("out", "records"):
-        check_folder(getattr(asked, name), f"--{name}")
-    files = [asked.out / name for name in ("leaderboard.json", "leaderboard.csv")] if asked.out else []
-    check_replaced(files, overwrite=asked.overwrite)
+    records = asked.records or (Path("runs") if asked.over else None)
+    if records is None and (asked.analyse or asked.jobs > 1):
+        raise ValueError("--analyse and --jobs keep what they make in records: name their folder (--records).")
+    for option, folder in (("--out", asked.out), ("--records", records)):
+        check_folder(folder, option)
+    names = ("sweep.json",) if asked.over else ("leaderboard.json", "leaderboard.csv")
+    check_replaced([asked.out / name for name in names] if asked.out else [], overwrite=asked.overwrite)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..methods import METHODS, methods_with
-    from ..runs.comparison import compare_runs, configurations, has_norms
+    from ..runs.comparison import configurations, has_norms
 
     shared = config_of(context, options=context.obj, importance=RunConfig.importance)  # the flag: several
-    norms = has_norms(asked.models[0])
+    norms = asked.over is None and has_norms(asked.models[0])
     configs = configurations(shared, asked.methods, asked.importance, norms=norms)
-    taken = {name for config in configs for name in METHODS[config.method].entries(config.options)}
-    if lost := [name for name in context.obj if name not in taken]:
+    entries = {name for config in configs for name in METHODS[config.method].entries(config.options)}
+    if lost := [name for name in context.obj if name not in entries]:
         owners = ", ".join(methods_with(lost[0]))
         raise ValueError(f"none of these methods has a setting {lost[0]!r}. Leave it out; it is a setting of {owners}.")
-    again, records = f"Run the same command again{' with --overwrite' * bool(asked.out)}", asked.records
+    again = f"Run the same command again{' with --overwrite' * bool(asked.out)}"
     advice = f": finished runs in {records} are kept." if records else ", and with --records FOLDER to keep runs."
     with advised(f"{again}{advice}"), progress(asked.json, asked.out) as monitor:
-        board = compare_runs(
-            configs, images=asked.images, records=records, also=asked.also, out=asked.out, monitor=monitor
-        )
+        if asked.over:
+            if len(configs) > 1:
+                raise ValueError("--over changes one method with one score: name them with --methods and --importance.")
+            fused = _sweep(asked, configs[0], records, monitor)
+        else:
+            fused = _rank(asked, configs, records, monitor)
+    if not fused:
+        raise typer.Exit(NOTHING_FUSED)
+
+
+def _rank(asked: CompareRequest, configs: Sequence[RunConfig], records: Path | None, monitor: Monitor) -> bool:
+    """Print a leaderboard; returns whether any method gave a network."""
+    from ..runs import record_folder
+    from ..runs.comparison import compare_runs
+
+    if records is not None:
+        _in_parallel(asked, [(config, record_folder(records, config)) for config in configs], records, monitor)
+    board = compare_runs(configs, images=asked.images, records=records, also=asked.also, out=asked.out, monitor=monitor)
     if asked.json:
         print_json(board.to_json())
     else:
         _print_board(board, asked.out)
-    if not board.fused:
-        raise typer.Exit(NOTHING_FUSED)
+    return bool(board.fused)
+
+
+def _sweep(asked: CompareRequest, base: RunConfig, records: Path | None, monitor: Monitor) -> bool:
+    """Print the curve of a setting; returns whether any value gave a network."""
+    from ..runs.sweep import Sweep, places, sweep
+
+    assert asked.over is not None and records is not None
+    wanted = Sweep.read(base, asked.over, asked.seeds)
+    _in_parallel(asked, [run for point in places(wanted, records, asked.also) for run in point], records, monitor)
+    curve = sweep(wanted, records, also=asked.also, out=asked.out, monitor=monitor)
+    if asked.json:
+        print_json(curve)
+    else:
+        _print_curve(curve)
+        say_next("retrofit", "app", "--runs", records)
+    return any(row["reason"] is None for row in curve["rows"])
+
+
+def _in_parallel(
+    asked: CompareRequest, runs: Sequence[tuple[RunConfig, Path]], records: Path, monitor: Monitor
+) -> None:
+    """Make missing records with joblib, if several processes are asked for."""
+    if asked.jobs > 1 or asked.backend != "loky" or asked.scheduler:
+        from ..experiments.runner import record_in_parallel
+
+        ways: dict[str, Any] = {"jobs": asked.jobs, "backend": asked.backend, "scheduler": asked.scheduler}
+        record_in_parallel(runs, records, **ways, monitor=monitor)
 
 
 def _print_board(board: "Leaderboard", out_folder: Path | None) -> None:
@@ -127,67 +180,6 @@ def leaderboard_table(board: "Leaderboard") -> Table:
     for cells in summary.itertuples(index=False):
         table.add_row(*cells)
     return table
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepRequest(Json, Logits, Overwrite):
-    """Parameters of `retrofit sweep`, besides the runs' shared config."""
-
-    models: tuple[Path, ...] = argument(MISSING, "Checkpoints of the parents. The first determines the architecture.")
-    over: str = setting(
-        MISSING,
-        "A numeric setting and three to nine values, as in ridge=0.01x,0.1x,1x: samples, seed, width (of the fused network's "
-        "hidden levels, as multiples) or an option of the method.",
-    )
-    seeds: int = setting(1, "Runs of each value, with seeds from --seed on; a point is their mean.", AT_LEAST_ONE)
-    records: Path = setting(
-        Path("runs"), "Folder of the runs' records. Finished runs are not repeated, so an interrupted sweep goes on."
-    )
-    also: tuple[Path, ...] = setting(
-        (), "The record of a finished run, to reuse instead of repeating that run. Repeatable."
-    )
-    jobs: int = same_as(ReproduceRequest, "jobs")
-    backend: str = same_as(ReproduceRequest, "backend")
-    scheduler: str | None = same_as(ReproduceRequest, "scheduler")
-    out: Path | None = setting(
-        None,
-        "Write sweep.json to this folder, updated after each value. To stop the work, create a file `cancel` there.",
-    )
-
-
-@command("sweep", *options_of(RunConfig), kind=OfMethods)
-def sweep_command(context: typer.Context, asked: SweepRequest) -> None:
-    """Run one method with one setting at several values, and compare the results image by image.
-
-    Example: `retrofit sweep a.safetensors b.safetensors --splits splits.json --method kf-linear --over ridge=0.01x,0.1x,1x`
-    """
-    for name in ("out", "records"):
-        check_folder(getattr(asked, name), f"--{name}")
-    check_replaced([asked.out and asked.out / "sweep.json"], overwrite=asked.overwrite)
-    check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
-    from ..experiments.runner import record_in_parallel
-    from ..runs.sweep import Sweep, places, sweep
-
-    wanted = Sweep.read(config_of(context, options=context.obj), asked.over, asked.seeds)
-    with (
-        advised(f"Run the same command again: finished runs in {asked.records} are kept."),
-        progress(asked.json, asked.out) as monitor,
-    ):
-        if asked.jobs > 1 or asked.backend != "loky" or asked.scheduler:
-            runs = [run for point in places(wanted, asked.records, asked.also) for run in point]
-            ways: dict[str, Any] = {"jobs": asked.jobs, "backend": asked.backend, "scheduler": asked.scheduler}
-            record_in_parallel(runs, asked.records, **ways, monitor=monitor)
-        curve = sweep(wanted, asked.records, also=asked.also, out=asked.out, monitor=monitor)
-    if asked.json:
-        print_json(curve)
-    else:
-        _print_curve(curve)
-        say_next("retrofit", "app", "--runs", asked.records)
-        say(
-            "It lists these runs. Open one: Sweep of one setting, on Compare, draws this curve from them without new runs."
-        )
-    if all(row["reason"] is not None for row in curve["rows"]):
-        raise typer.Exit(NOTHING_FUSED)
 
 
 def _print_curve(curve: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
-"""retrofit methods | fuse | analyse"""
+"""retrofit fuse"""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,56 +33,7 @@ if TYPE_CHECKING:
     from ..inspection.analysis import Analysis
 
 #: Parameters allowed with --record and without checkpoints.
-BESIDE_RECORD = ("record", "out", "overwrite", "json")
-
-
-@dataclass(frozen=True, kw_only=True)
-class MethodsRequest(Json):
-    """Parameters of `retrofit methods`."""
-
-    name: str | None = argument(None, "The method whose options to list. Omit it to list all methods.")
-    grouping: str | None = setting(None, "Grouping to use instead of the method's own: {groupings}.")
-
-
-@command("methods")
-def methods_command(asked: MethodsRequest) -> None:
-    """List the methods, or the options of one.
-
-    Example: `retrofit methods otfusion`
-    """
-    if asked.name is None:
-        if asked.grouping is not None:
-            raise ValueError(
-                "--grouping shows a method's options with another grouping. Name the method too, as in `retrofit "
-                "methods kf-linear --grouping local_search`."
-            )
-        if asked.json:
-            return print_json({method: line.description for method, line in CATALOGUE.items()})
-        table = new_table("method", "what it does")
-        table.caption = "`retrofit methods NAME` lists a method's options"
-        for method, line in CATALOGUE.items():
-            table.add_row(method, line.description)
-        return out.print(table)
-    name = known_name(CATALOGUE, asked.name, "method")
-    from ..methods import METHODS, methods_with
-
-    if asked.grouping is not None and "grouping" not in METHODS[name].parts:
-        raise ValueError(
-            f"{METHODS[name].name} does not take a grouping. Omit --grouping, or choose one of "
-            f"{', '.join(methods_with('grouping'))}."
-        )
-    options = METHODS[name].settings({"grouping": asked.grouping} if asked.grouping else {})
-    if asked.json:
-        facts = {
-            key: {"default": entry.default, "takes": entry.description, "help": entry.help}
-            for key, entry in options.items()
-        }
-        return print_json(facts)
-    table = new_table("option", "default", "takes", "what it does", title=METHODS[name].name)
-    for key, entry in options.items():
-        default = "none" if entry.default in (None, ()) else json.dumps(entry.default)
-        table.add_row(key, default, entry.description, entry.help + METHODS[name].owned(key))
-    return out.print(table)
+BESIDE_RECORD = ("record", "out", "overwrite", "json", "analyse")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +44,14 @@ class FuseRequest(Json, Overwrite, Logits):
     out: Path | None = setting(None, "File for the fused checkpoint (.safetensors).")
     record: Path | None = setting(
         None,
-        "Also write a run record to this folder, for the workbench. Without checkpoints: run what the record there says.",
+        "Also write a run record to this folder, for the workbench. Without checkpoints: run what the record there says; if it "
+        "is finished, --analyse adds the analysis of its levels.",
     )
 
 
 @command("fuse", *options_of(RunConfig), kind=OfMethods)
 def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
-    """Fuse parents into one network.
+    """Fuse parents into one network. With `--method NAME`, this help also lists the method's own options.
 
     Example: `retrofit fuse a.safetensors b.safetensors --data cifar10 --splits splits.json --method kf-linear
     --importance conductance --samples 400 --out fused.safetensors`
@@ -107,6 +59,8 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     folder, again = asked.record, None if asked.models else asked.record
     if again is not None:
         check_alone(context, "without checkpoints, --record says all settings", beside=BESIDE_RECORD)
+        if context.params["analyse"] and asked.out is None:
+            return _analyse(again, asked.json)
     elif not asked.models:
         raise ValueError("name at least one checkpoint, or the folder of a run with --record.")
     else:
@@ -167,44 +121,18 @@ def made_words(decided: Mapping[str, Any], parents: int) -> str:
     return f"Kept {name}" if name.startswith("parent ") else f"Fused {parents} parents"
 
 
-@dataclass(frozen=True, kw_only=True)
-class AnalyseRequest(Json):
-    """Parameters of `retrofit analyse`."""
-
-    records: tuple[Path, ...] = argument(MISSING, "Folders of finished runs, as written by fuse --record.")
-    arch: str | None = setting(
-        None, "Your own function, if the records name it: package.module:function, or FILE.py:function."
-    )
-
-
-@command("analyse")
-def analyse_command(asked: AnalyseRequest) -> None:
-    """Analyse the levels of finished runs for the workbench's figures, like `fuse --analyse`.
-
-    If a run names checkpoints and data by relative paths, run this command in the folder they are relative to.
-
-    Example: `retrofit analyse runs/*`
-    """
+def _analyse(record: Path, quiet: bool) -> None:
+    """Add the analysis of its levels to a finished record, and print it."""
     from ..runs import analyse_record
 
-    with progress(asked.json) as monitor:
-        analyses = {str(record): analyse_record(record, monitor) for record in asked.records}
-    if asked.json:
-        facts = {
-            name: {
-                "levels": [level.name for level in analysis.levels],
-                "accuracy": analysis.accuracy,
-                "samples": analysis.samples,
-                "missing": analysis.missing,
-                "seconds": analysis.seconds,
-            }
-            for name, analysis in analyses.items()
-        }
-        return print_json({"records": facts})
-    for name, analysis in analyses.items():
-        out.print(_analysis_table(analysis, name))
-        for what, why in analysis.missing.items():
-            out.print(f"No {what}: {why}", soft_wrap=True)
+    with progress(quiet) as monitor:
+        analysis = analyse_record(record, monitor)
+    if quiet:
+        facts = {name: getattr(analysis, name) for name in ("accuracy", "samples", "missing", "seconds")}
+        return print_json({"levels": [level.name for level in analysis.levels], **facts})
+    out.print(_analysis_table(analysis, str(record)))
+    for what, why in analysis.missing.items():
+        out.print(f"No {what}: {why}", soft_wrap=True)
     return None
 
 

@@ -37,7 +37,7 @@ class LandscapeRequest(Json, Overwrite, Logits):
     record: Path | None = setting(None, "Record of a finished run, for its parents, fused network and data.")
     fused: Path | None = setting(None, "Checkpoint of the fused network.")
     tuned: Path | None = setting(
-        None, "The fine-tuned network: a checkpoint, or a folder written by `retrofit finetune --record`."
+        None, "The fine-tuned network: a checkpoint, or a folder written by `retrofit train --record`."
     )
     align: str | None = setting(None, "Also show the other parents aligned to parent 0, by {alignments}.")
     through: str | None = setting(

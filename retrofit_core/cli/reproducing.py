@@ -1,4 +1,4 @@
-"""The work of `retrofit reproduce` and `retrofit report`."""
+"""The work of `retrofit reproduce`."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -7,23 +7,22 @@ from typing import Any
 
 import typer
 
-from ..experiments.bundles import Bundle, GivenParents, merged, results_in
+from ..experiments.bundles import Bundle, merged, results_in
 from ..experiments.cells import Cell, Table
 from ..experiments.folders import update_folder
 from ..experiments.report import report
-from ..experiments.report_formats import FORMATS
+from ..experiments.report_formats import markdown, spreadsheet
 from ..experiments.results import Result, all_results
 from ..experiments.runner import plan, run, run_in_parallel
 from ..experiments.scales import EVERY_SCALE, SCALES, Scale, data_set, scale_of
 from ..experiments.setting import settings
 from ..experiments.tables import TABLES
-from ..experiments.units import ParentSource, Unit
+from ..experiments.units import Unit
 from ..experiments.work import title
 from ..system.device import pick
 from ..system.files import write
 from ..system.registry import find, known_name
-from .checks import check_folder, check_replaced
-from .requests import ReportRequest, ReproduceRequest, TablesRequest
+from .requests import ReproduceRequest
 from .terminal import advised, err, new_table, out, say, units_progress
 
 SOME_FAILED = 1
@@ -69,21 +68,20 @@ def list_tables(asked: ReproduceRequest) -> None:
     out.print(listed)
 
 
-def _chosen(names: Iterable[str]) -> list[Table]:
-    """The chosen tables, each once; "all" means all."""
-    chosen = {name if name == "all" else known_name(TABLES, name, "table"): None for name in names}
-    return [TABLES[name] for name in (TABLES if "all" in chosen else chosen)]
+def _tables(names: Iterable[str]) -> list[Table]:
+    """These tables, each once; "all" means all."""
+    asked = {name if name == "all" else known_name(TABLES, name, "table"): None for name in names}
+    return [TABLES[name] for name in (TABLES if "all" in asked else asked)]
 
 
-def chosen_cells(tables: Sequence[Table], asked: ReproduceRequest) -> list[Cell]:
+def cells_of(tables: Sequence[Table], asked: ReproduceRequest) -> list[Cell]:
     """Cells of the requested columns and rows."""
-    scale, given = scale_of(asked.scale or SCALE), given_source(asked)
     wanted = _columns_of(tables, asked.columns)
     beginnings = tuple(word.strip().lower() for word in (asked.methods or "").split(";"))
     cells = [
         cell
         for table in tables
-        for cell in table.cells(scale, asked.seeds, given, asked.parents)
+        for cell in table.cells(scale_of(asked.scale or SCALE), asked.seeds, None, asked.parents)
         if (wanted is None or cell.column in wanted) and cell.row.lower().startswith(beginnings)
     ]
     if not cells:
@@ -92,12 +90,37 @@ def chosen_cells(tables: Sequence[Table], asked: ReproduceRequest) -> list[Cell]
 
 
 def reproduce(asked: ReproduceRequest) -> None:
-    """Measure tables and print results as they come."""
+    """Measure tables, printing results as they come, and print the tables."""
+    tables = _tables(asked.tables)
+    failed = None if asked.report else measure(tables, asked)
+    if asked.plan:
+        return
+    scales = scales_of(asked.scale if asked.report else asked.scale or SCALE)
+    known = measured(asked.folder, asked.results)
+    ways: dict[str, Any] = {
+        "root": str(asked.folder),
+        "only_measured": True,
+        "columns": _columns_of(tables, asked.columns),
+    }
+    tabled = report(known, [table.name for table in tables], scales, seeds=asked.seeds, **ways)
+    print(markdown(tabled), end="")
+    if asked.out is not None:
+        write(asked.out, spreadsheet(tabled))
+        say(f"All numbers are in {asked.out}.", to=err)
+    if asked.bundle is not None:
+        for file, count in update_folder(asked.bundle, known, tables).items():
+            say(f"{count} results are in {file}.", to=err)
+    if failed:
+        raise typer.Exit(SOME_FAILED)
+
+
+def measure(tables: Sequence[Table], asked: ReproduceRequest) -> bool:
+    """Measure what is missing; returns whether anything failed."""
     if asked.backend == "loky":
         pick(asked.device)  # raises once, not in every unit
-    scale, chosen = scale_of(asked.scale or SCALE), _chosen(asked.tables)
-    planned = plan(chosen_cells(chosen, asked), asked.folder, merged(map(results_in, asked.results)).results)
-    for table in chosen:
+    scale = scale_of(asked.scale or SCALE)
+    planned = plan(cells_of(tables, asked), asked.folder, merged(map(results_in, asked.results)).results)
+    for table in tables:
         for name in dict.fromkeys(column.data for column in table.columns):
             if (other := data_set(name, scale)) != name:
                 out.print(f"{table.name}: {other} instead of {name}, which is not on disk or not used at this scale.")
@@ -110,7 +133,8 @@ def reproduce(asked: ReproduceRequest) -> None:
         table = new_table("state", "unit")
         for unit, result in planned:
             table.add_row("to do" if result is None else "refused" if result.refusal else "done", title(unit))
-        return out.print(table)
+        out.print(table)
+        return False
     deadline = time.time() + asked.time_budget if asked.time_budget else None
     with (
         advised("Results so far are kept. Run the same command again to resume."),
@@ -131,43 +155,10 @@ def reproduce(asked: ReproduceRequest) -> None:
             ways |= {"jobs": asked.jobs, "backend": asked.backend, "scheduler": asked.scheduler}
             outcome = run_in_parallel(missing, asked.folder, **ways)
     late = f", {outcome.left} not done because time ran out: run the same command again to resume"
-    out.print(
-        f"{outcome.done} units done{late if outcome.left else ''}. Results are in {asked.folder}; `retrofit report` prints "
-        "the tables."
-    )
+    out.print(f"{outcome.done} units done{late if outcome.left else ''}. Results are in {asked.folder}.")
     for unit, why in outcome.failed:
         say(f"Failed: {title(unit)}: {why}", to=err)
-    if outcome.failed:
-        raise typer.Exit(SOME_FAILED)
-    return None
-
-
-def print_report(asked: ReportRequest) -> None:
-    """Print or write the tables, or bundles of their results."""
-    write_as = find(FORMATS, asked.format, "format")
-    read = [*asked.results, *asked.model, *filter(None, [asked.splits])]
-    check_replaced([asked.out], overwrite=asked.overwrite, read=read)
-    check_folder(asked.bundle, "--bundle")
-    chosen = _chosen(asked.tables or ["all"])
-    wanted = _columns_of(chosen, asked.columns)
-    of_tables = _given_for(chosen if asked.tables else [], wanted, given_source(asked))
-    if asked.bundle is not None:
-        known = merged([Bundle(all_results(asked.folder), of_tables), *map(results_in, asked.results)])
-        written = update_folder(asked.bundle, known, chosen)
-        for file, count in written.items():
-            say(f"{count} results are in {file}.")
-        if not written:
-            say(f"Nothing written to {asked.bundle}: there are no results for these tables.", to=err)
-        return
-    known = merged([Bundle({}, of_tables), measured(asked.folder, asked.results)])
-    ways: dict[str, Any] = {"root": str(asked.folder), "only_measured": asked.only_measured}
-    names = [table.name for table in chosen]
-    text = write_as(report(known, names, scales_of(asked.scale), seeds=asked.seeds, columns=wanted, **ways))
-    if asked.out is None:
-        print(text, end="")
-    else:
-        write(asked.out, text)
-        say(f"The report is in {asked.out}.")
+    return bool(outcome.failed)
 
 
 def _columns_of(tables: Sequence[Table], columns: str | None) -> set[str] | None:
@@ -180,40 +171,3 @@ def _columns_of(tables: Sequence[Table], columns: str | None) -> set[str] | None
         return None
     known = {column.name: column for table in tables for column in table.columns}
     return {find(known, name.strip(), "column").name for name in columns.split(";")}
-
-
-def _given_for(
-    tables: Sequence[Table], columns: set[str] | None, source: ParentSource | None
-) -> tuple[GivenParents, ...]:
-    """Given checkpoints as parents of the chosen columns that have as many parents."""
-    if source is None:
-        return ()
-    parts = len(source.models)
-    stands_for = tuple(
-        (table.name, column.name)
-        for table in tables
-        for column in table.columns
-        if column.parts == parts and (columns is None or column.name in columns)
-    )
-    if not stands_for:
-        raise ValueError(
-            f"no chosen column has {parts} parents, as many as --model names. Choose a table (and --columns) with "
-            f"{parts} parents."
-        )
-    return (GivenParents(stands_for, source.models, source.to_json(), source.given_splits),)
-
-
-def given_source(asked: TablesRequest) -> ParentSource | None:
-    """Checkpoints in place of trained parents.
-
-    Raises:
-        ValueError: a file is missing.
-    """
-    if not asked.model:
-        return None
-    files = [*asked.model, *([asked.splits] if asked.splits else [])]
-    if missing := [file for file in files if not file.is_file()]:
-        raise ValueError(
-            f"there is no file {missing[0]}: name checkpoints with --model, and their splits with --splits."
-        )
-    return ParentSource(None, tuple(map(str, asked.model)), str(asked.splits) if asked.splits else None, asked.data)

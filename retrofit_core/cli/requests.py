@@ -1,4 +1,4 @@
-"""Parameters of `retrofit reproduce` and `retrofit report`."""
+"""Parameters of `retrofit reproduce`, some of which `retrofit compare` shares."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,35 +9,28 @@ from .fields import Overwrite, argument
 
 
 @dataclass(frozen=True, kw_only=True)
-class TablesRequest:
-    """Shared parameters."""
-
-    tables: tuple[str, ...] = argument((), "{tables}, or all.")
-    seeds: int | None = setting(
-        None, "Number of fusion seeds for each set of parents. Default: set by the scale.", AT_LEAST_ONE
-    )
-    columns: str | None = setting(None, 'Columns, separated by semicolons, such as "2-way;4-way". Default: all.')
-    model: tuple[Path, ...] = setting((), "A checkpoint to use instead of training a parent. Give it once per parent.")
-    splits: Path | None = setting(None, "Splits file for the checkpoints of --model.")
-    data: str = setting("cifar10", "Data set for the checkpoints of --model.")
-    folder: Path = setting(Path("runs"), "Runs folder: parents, networks and results.")
-    results: tuple[Path, ...] = setting(
-        (), "More results, in addition to --folder: a bundle, a folder of bundles, or a runs folder. Repeatable."
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReproduceRequest(TablesRequest):
+class ReproduceRequest(Overwrite):
     """Parameters of `retrofit reproduce`."""
 
-    scale: str | None = setting(None, "{scales}. Default: small, or all scales with --list.")
+    tables: tuple[str, ...] = argument((), "{tables}, or all.")
+    scale: str | None = setting(
+        None, "{scales}. Default: small; with --list and --report, each row at its fullest measured scale."
+    )
+    columns: str | None = setting(None, 'Columns, separated by semicolons, such as "2-way;4-way". Default: all.')
     methods: str | None = setting(
         None,
         'Only rows whose names begin with one of these words, separated by semicolons, such as "KF-Linear;LP". '
         "Default: all.",
     )
+    seeds: int | None = setting(
+        None, "Number of fusion seeds for each set of parents. Default: set by the scale.", AT_LEAST_ONE
+    )
     parents: int = setting(
         1, "Number of sets of parents, each with its own split and training (seeds from 0).", AT_LEAST_ONE
+    )
+    folder: Path = setting(Path("runs"), "Runs folder: parents, networks and results.")
+    results: tuple[Path, ...] = setting(
+        (), "More results, in addition to --folder: a bundle, a folder of bundles, or a runs folder. Repeatable."
     )
     time_budget: float | None = setting(
         None, "Stop after this many seconds. Run the same command again to resume.", Range(1)
@@ -46,22 +39,12 @@ class ReproduceRequest(TablesRequest):
     backend: str = setting("loky", "loky (processes on this machine) or dask (a cluster).")
     scheduler: str | None = setting(None, "Address of a Dask scheduler, such as tcp://host:8786.")
     device: str = same_as(RunConfig, "device")
-    plan: bool = setting(False, "Print what would be done, then exit.")
     list: bool = setting(False, "List the tables and how much of each is measured.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReportRequest(Overwrite, TablesRequest):
-    """Parameters of `retrofit report`."""
-
-    scale: str | None = setting(
-        None, "One or more, separated by commas. {scales}. Default: all scales that have results."
-    )
-    format: str = setting("markdown", "markdown or csv.")
-    out: Path | None = setting(None, "Write the report to this file.")
-    only_measured: bool = setting(False, "Omit everything without a result.")
+    plan: bool = setting(False, "Print what would be done, then exit.")
+    report: bool = setting(False, "Print what is measured, and measure nothing.")
+    out: Path | None = setting(None, "Also write all numbers and differences to this CSV file.")
     bundle: Path | None = setting(
         None,
-        "Instead of a report, write the results of the named tables (default: all), without networks, to this folder: a file "
-        "for each table. Results already in the folder are kept.",
+        "Also write the results of these tables, without networks, to this folder: a file for each table. Results already in "
+        "the folder are kept.",
     )

@@ -26,7 +26,10 @@ class DataSet:
     mirrors: bool = True
 
 
-_FETCH = "`retrofit data {name}` downloads it to data/{name}; or put {files} into a folder and give its path"
+_FETCH = (
+    "`python -m retrofit_core.data.download {name}` fetches it to data/{name}; "
+    "or put {files} into a folder and give its path"
+)
 _IDX = "the four IDX files of torchvision's {name} (packed or not)"
 _PARQUET = "train.parquet and test.parquet (columns image, label)"
 

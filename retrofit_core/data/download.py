@@ -1,5 +1,6 @@
-"""Download data sets through torchvision; for others, say how to get them by hand."""
+"""Download data sets through torchvision (`python -m retrofit_core.data.download NAME`); say how to get others by hand."""
 
+import sys
 from pathlib import Path
 
 from ..system.extras import require
@@ -25,7 +26,7 @@ def download(name: str, folder: str | Path | None = None) -> Path:
             raise ValueError(
                 "digits is installed with scikit-learn, so there is nothing to download. Use --data digits."
             )
-        raise ValueError(f"{key} is not downloaded by this command: {DATASETS[key].advice}.")
+        raise ValueError(f"{key} is not downloaded: {DATASETS[key].advice}.")
     target = Path(folder) if folder is not None else Path("data", key)
     require("torchvision", "data")
     try:
@@ -45,3 +46,10 @@ def _fetch(key: str, folder: Path) -> None:
     from torchvision import datasets
 
     getattr(datasets, SOURCES[key])(str(folder), download=True)
+
+
+if __name__ == "__main__":
+    try:
+        download(*sys.argv[1:])
+    except (ValueError, TypeError) as error:
+        sys.exit(f"Error: {error}" if isinstance(error, ValueError) else f"Name a data set: {', '.join(DATASETS)}.")

@@ -140,7 +140,7 @@ def results_in(path: str | Path) -> Bundle:
     return bundles_in(path)
 
 
-REMEDY = "Copy it again from where it came, or write one with `retrofit report --bundle FOLDER`."
+REMEDY = "Copy it again from where it came, or write one with `retrofit reproduce TABLE --bundle FOLDER`."
 
 
 def merged(bundles: Iterable[Bundle]) -> Bundle:
@@ -174,7 +174,7 @@ def _packed(result: Result, shared: dict[str, int]) -> dict[str, Any]:
 def _unpacked(entry: Mapping[str, Any], shared: list[Any]) -> Result:
     unit = _exchanged(entry["unit"], shared.__getitem__)
     inputs = {role: shared[number] for role, number in entry.get("inputs", {}).items()}
-    return Result(**{**entry, "unit": unit, "inputs": inputs, "machine": shared[entry["machine"]]})
+    return Result(**{"command": "", **entry, "unit": unit, "inputs": inputs, "machine": shared[entry["machine"]]})
 
 
 def _exchanged(unit: dict[str, Any], exchange: Any) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Line:
     @property
     def command(self) -> str:
         """The command that measures its units."""
-        return " && ".join(unit.command(self.root) for unit in self.units)
+        return " && ".join(filter(None, (unit.command(self.root) for unit in self.units)))
 
     @property
     def values(self) -> tuple[float, ...]:

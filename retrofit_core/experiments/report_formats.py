@@ -1,6 +1,6 @@
 """A report as Markdown (with aligned columns, readable as text; in notebooks with collapsed parts) and CSV."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -150,7 +150,7 @@ def _lines(column: ReproducedColumn) -> Iterator[dict[str, Any]]:
             "within_two_sigma": line.is_within,
             "state": line.state,
             "note": line.note,
-            "command": line.command,
+            "command": column.command(line.row) if line.units else "",
         }
     for order, whose in ((column.ranked, ""), (column.ranked_own, "of the paper's own ")):
         if order is not None:
@@ -176,5 +176,3 @@ def _lines(column: ReproducedColumn) -> Iterator[dict[str, Any]]:
 
 
 Display.write = staticmethod(_part)
-#: Names of formats (`retrofit report --format`).
-FORMATS: dict[str, Callable[[Report], str]] = {"markdown": markdown, "csv": spreadsheet}

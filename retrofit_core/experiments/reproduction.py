@@ -157,9 +157,14 @@ class ReproducedColumn:
         """
         line = self.line(row)
         if line.mean is None:
-            why = line.note or f"measure it with: {line.command}" if line.command or line.note else line.state
+            why = line.note or f"measure it with: {self.command(row)}" if line.units or line.note else line.state
             raise ValueError(f"{row!r} of {self.table}, {self.name} has no number of ours ({self.badge}): {why}.")
         return line.mean
+
+    def command(self, row: str) -> str:
+        """The command that measures a row's missing units, or the row of its table."""
+        line = self.line(row)
+        return line.command or command(self.of(row).setting, line.root or "runs", row=row)
 
     def claim(self, left: str, right: str) -> Claim:
         """The paper's and our difference between two rows (or methods, or "best parent"), ours at the fullest scale with both.
@@ -207,7 +212,7 @@ class ReproducedColumn:
             "row": row,
             "scale": self.line(row).badge or self.badge,
             "seeds": len(self.line(row).values),
-            "command": result.command,
+            "command": result.command_today or command(self.setting, "runs", row=row),
             "machine": machine_words([result]),
             "date": f"{datetime.datetime.fromtimestamp(result.finished, datetime.UTC):%Y-%m-%d}",
             "inputs": {role: digest[:12] for role, digest in result.inputs.items()},
@@ -369,7 +374,7 @@ def table(
         columns: show only these, such as ("2-way",).
         seeds: expected number of fusions of the same parents (default: the scale's).
         runs: folder with results of this machine, to which `measure` writes; need not exist.
-        results: files or folders written by `retrofit report --bundle`, or other runs folders.
+        results: files or folders written by `retrofit reproduce --bundle`, or other runs folders.
     Raises:
         ValueError: no such table, column, scale or file, or a damaged one.
     """
@@ -405,26 +410,22 @@ def reproduced(entry: Table, chosen: Sequence[Setting], root: str, seeds: int | 
 
 
 def _commands(chosen: Sequence[Setting], root: str, seeds: int | None) -> tuple[str, ...]:
-    missing = [setting for setting in chosen if setting.measured < len(setting.meant)]
+    missing = [setting for setting in chosen if setting.measured < len(setting.meant) and not setting.given]
     return tuple(dict.fromkeys(command(setting, root, seeds) for setting in missing))
 
 
 def command(setting: Setting, root: str, seeds: int | None = None, row: str = "") -> str:
-    """The command that measures what is missing in a setting's table, or in its column if parents are given.
+    """The command that measures what is missing in a setting's table, with trained parents.
 
     Args:
         root, seeds: as in `report.report`.
         row: measure only this row of the column, with its parents.
     """
-    given = setting.given
     words = ["retrofit", "reproduce", setting.table.name, "--scale", setting.scale.name]
     words += ["--seeds", str(seeds)] if seeds else []
     words += ["--folder", root] if root != "runs" else []
-    words += ["--columns", setting.column.name] if given or row else []
+    words += ["--columns", setting.column.name] if row else []
     words += ["--methods", row.removesuffix(f", {BEST}")] if row else []
-    if given:
-        words += [word for name in given.names for word in ("--model", name)]
-        words += [*(["--splits", given.splits] if given.splits else []), "--data", given.facts["data"]]
     return shlex.join(words)
 
 

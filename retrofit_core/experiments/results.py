@@ -41,6 +41,11 @@ class Result:
     """Seconds since 1970"""
 
     @property
+    def command_today(self) -> str:
+        """The command that repeats it; empty for what only `retrofit reproduce` does."""
+        return "" if self.command.startswith("retrofit finetune ") else self.command
+
+    @property
     def measured_on(self) -> str:
         """The machine and versions."""
         numbers = [(self.machine[name], name) for name in ("cores", "threads") if self.machine.get(name)]

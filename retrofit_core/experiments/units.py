@@ -97,8 +97,8 @@ class Unit:
         return ()
 
     def command(self, root: str) -> str:
-        """A command line that does only this work."""
-        raise NotImplementedError
+        """A command line that does only this work; empty if there is none but `retrofit reproduce`."""
+        return ""
 
     def key(self) -> str:
         """Twelve characters that identify the work."""
@@ -241,13 +241,6 @@ class FineTuning(FollowUp):
     def needs(self) -> tuple[Unit, ...]:
         return (self.start,)
 
-    def command(self, root: str) -> str:
-        words = ["--data", self.source.data_set, "--epochs", str(self.epochs), "--seed", str(self.seed)]
-        network = str(self.start.network(root))
-        if isinstance(self.start, Parent):
-            network = self.source.files(Path(root))[self.start.index]
-        return shlex.join(["retrofit", "finetune", network, *words, "--learning-rate", str(self.learning_rate)])
-
 
 @dataclass(frozen=True)
 class TunedEnsemble(FollowUp):
@@ -260,7 +253,3 @@ class TunedEnsemble(FollowUp):
 
     def needs(self) -> tuple[Unit, ...]:
         return self.members
-
-    def command(self, root: str) -> str:
-        networks = [str(member.network(root)) for member in self.members]
-        return shlex.join(["retrofit", "fuse", *networks, "--method", "Ensemble", "--data", self.source.data_set])

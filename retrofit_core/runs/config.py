@@ -31,8 +31,7 @@ class RunConfig:
     method: str = setting(
         "Auto",
         "{methods}. Auto tries a few fusions and returns the best of them and of the parents. Each has options of its "
-        "own (`retrofit methods NAME`), such as --ridge, and --grouping: {groupings_with_options}. In brackets: their own "
-        "options.",
+        "own (`--method NAME --help`), such as --ridge, and --grouping: {groupings_with_options}. In brackets: their options.",
     )
     importance: str = setting(
         "uniform",

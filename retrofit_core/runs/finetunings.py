@@ -78,7 +78,7 @@ class FinetuneConfig(Value, FollowUp):
             raise ValueError(f"these are not settings of a fine-tuning: {error}") from error
 
     def words(self) -> list[str]:
-        """The options of `retrofit finetune` that differ from their defaults, without record and output."""
+        """The options of `retrofit train --record` that differ from their defaults, without record and output."""
         return option_words(self)
 
 

@@ -58,7 +58,7 @@ class Kind:
     """A kind of stored work."""
 
     verb: str
-    """The command that does it, as in worker.json"""
+    """What is done, as in worker.json"""
     words: str
     """Its name in sentences, with an article"""
     folder: str = ""
@@ -67,16 +67,23 @@ class Kind:
     """The file that shows progress"""
     last: str = ""
     """The file that exists once it is done"""
+    of: str = ""
+    """The command that does it, if that is not the verb"""
+
+    @property
+    def command(self) -> str:
+        """The command that does it."""
+        return self.of or self.verb
 
 
 FUSION = Kind("fuse", "run")
-ANALYSIS = Kind("analyse", "the analysis of run")
+ANALYSIS = Kind("analyse", "the analysis of run", of="fuse")
 TRAINING = Kind("train", "the training")
 LANDSCAPE = Kind("landscape", "the landscape", "landscapes", "landscape.json", "landscape.json")
-FINETUNING = Kind("finetune", "the fine-tuning", "finetunings", "curve.json", "metrics.json")
+FINETUNING = Kind("finetune", "the fine-tuning", "finetunings", "curve.json", "metrics.json", "train")
 COMPARISON = Kind("compare", "the leaderboard", "comparisons", "leaderboard.json", "leaderboard.json")
 UNIT = Kind("reproduce", "the unit", "experiments", "result.json", "result.json")
-SWEEP = Kind("sweep", "the sweep", "sweeps", "sweep.json", "sweep.json")
+SWEEP = Kind("sweep", "the sweep", "sweeps", "sweep.json", "sweep.json", "compare")
 KINDS = {kind.verb: kind for kind in (FUSION, ANALYSIS, TRAINING, LANDSCAPE, FINETUNING, COMPARISON, SWEEP, UNIT)}
 
 
@@ -370,7 +377,7 @@ class FollowUp(ABC):
 
     def command(self, record: str) -> str:
         """The command line that does it, from the record's parent folder."""
-        return shlex.join(["retrofit", self.kind.verb, "--record", record, *self.words()])
+        return shlex.join(["retrofit", self.kind.command, "--record", record, *self.words()])
 
     def key(self, record: str | Path) -> str:
         """Ten characters, equal for two pieces of such work exactly if they have the same numbers.

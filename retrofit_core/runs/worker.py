@@ -57,7 +57,7 @@ class Job:
 
 def command_of(job: Job) -> list[str]:
     """The command line of a worker."""
-    return [sys.executable, "-m", "retrofit_core", job.work.kind.verb, *job.words, "--json"]
+    return [sys.executable, "-m", "retrofit_core", job.work.kind.command, *job.words, "--json"]
 
 
 def begin(job: Job) -> None:

@@ -108,7 +108,7 @@ def test_fine_tuned_networks_are_rows_behind_their_run(runs_folder):
 
 
 def test_means_over_seeds_have_the_interval_of_reports():
-    """Over images and seeds, by the function of `retrofit report`: seeds that disagree widen it, in whatever order they come."""
+    """Over images and seeds, by the function of the report: seeds that disagree widen it, in whatever order they come."""
     generator = np.random.default_rng(0)
     right = [generator.random((3, 200)) < np.array(shares)[:, None] for shares in ([0.9, 0.7, 0.8], [0.5, 0.6, 0.7])]
     facts = [

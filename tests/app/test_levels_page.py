@@ -103,7 +103,7 @@ def test_a_run_without_analysis_says_what_is_missing_and_how_to_add_it(runs_fold
     plain(runs_folder)
     page = open_page(run="plain", step="grouping")
     assert clean(page) and "has no analysis" in words(page)
-    assert any("retrofit analyse" in code.value for code in page.code)
+    assert any("--analyse" in code.value for code in page.code)
 
 
 def test_the_browser_is_given_what_the_reports_say(record):

@@ -169,7 +169,7 @@ def test_the_picture_s_command_reads_the_same_results():
     command, python = texts()
     assert name == "paper-vgg11-noniid-2-way"
     assert command == (
-        "retrofit report vgg11-noniid --scale small --columns 2-way --results benchmarks/results/experiments"
+        "retrofit reproduce vgg11-noniid --report --scale small --columns 2-way --results benchmarks/results/experiments"
     )
     assert "table('vgg11-noniid', scale='small', runs='runs', results=['benchmarks/results/experiments'])" in python
 

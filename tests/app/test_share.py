@@ -11,7 +11,6 @@ from retrofit_app import figures, runs, share
 from retrofit_app.figures import DARK, LIGHT
 from retrofit_app.figures.waterfall import waterfall
 from retrofit_app.runs import headline, ingredients, levels
-from retrofit_core.cli import main
 
 SHIPPED = runs.BUNDLED / "kf-linear"
 
@@ -32,10 +31,9 @@ def spaced(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_the_command_writes_a_page_with_the_figures_of_the_app(tmp_path, monkeypatch, capsys):
+def test_the_page_has_the_figures_of_the_app(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["export", str(SHIPPED)]) == 0
-    assert capsys.readouterr().out == "The page is kf-linear.html.\n"
+    share.save(SHIPPED, "kf-linear.html")
     page, entry = (tmp_path / "kf-linear.html").read_text(encoding="utf-8"), runs.read_entry(SHIPPED, shipped=True)
     words, found = said(page), drawn(page)
     assert headline.title(entry, runs.class_counts(entry)) in words
@@ -63,7 +61,6 @@ def test_the_command_writes_a_page_with_the_figures_of_the_app(tmp_path, monkeyp
     assert not re.search(
         r"<(?:link|img|iframe|script)[^>]+(?:src|href)=", re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
     )
-    assert main(["export", str(SHIPPED)]) == 2 and "--overwrite" in capsys.readouterr().err
 
 
 def test_foreign_text_is_shown_and_paths_of_this_machine_are_not(tmp_path):
@@ -86,23 +83,13 @@ def test_damaged_parts_say_so_and_the_others_stay(tmp_path):
     assert "the levels of run run cannot be read" in words and "What is between the networks?" in words
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"), [("gone", "is not the record of a run"), ("begun", "is interrupted, and only finished runs")]
-)
-def test_what_cannot_be_shared_is_refused(name, sentence, tmp_path, capsys):
+def test_what_is_not_finished_is_refused(tmp_path):
     record = shutil.copytree(SHIPPED, tmp_path / "begun")
     status = json.loads((record / "status.json").read_text())
     (record / "status.json").write_text(json.dumps(status | {"state": "running"}))
-    assert main(["export", str(tmp_path / name), "--out", str(tmp_path / "x.html")]) == 2
-    assert sentence in capsys.readouterr().err and not (tmp_path / "x.html").exists()
-
-
-def test_without_the_workbench_it_says_what_to_install(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(
-        "retrofit_core.cli.pages.app_folder", lambda: (_ for _ in ()).throw(ValueError("not installed"))
-    )
-    assert main(["export", str(SHIPPED), "--out", str(tmp_path / "x.html")]) == 2
-    assert "not installed" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="is interrupted, and only finished runs"):
+        share.save(tmp_path / "begun", tmp_path / "x.html")
+    assert not (tmp_path / "x.html").exists()
 
 
 @pytest.mark.slow

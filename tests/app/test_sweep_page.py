@@ -93,7 +93,7 @@ def test_the_worker_makes_it_and_it_is_one_entry_of_your_runs(runs_folder, monke
     page.button(key="start-sweep").click().run()
     (job,) = jobs
     with contextlib.chdir(job.base):
-        assert main([job.work.kind.verb, *job.words, "--json"]) == 0
+        assert main([job.work.kind.command, *job.words, "--json"]) == 0
     page = open_sweep(**address)
     assert clean(page) and "start-sweep" not in {button.key for button in page.button}
     (work,) = (

@@ -120,7 +120,7 @@ def test_the_form_says_which_images_it_takes_and_the_command(record, opened):
     assert "all 1,438 training images" in words(page) and "it trains on 1,295, and 143 held-out images decide" in words(
         page
     )
-    assert any("retrofit finetune --record mine --epochs 7 --seed 2" in code.value for code in page.code)
+    assert any("retrofit train --record mine --epochs 7 --seed 2" in code.value for code in page.code)
     page.number_input(key="tuning-tune_epochs").set_value(9).run()
     assert page.query_params["tune-epochs"] == "9"
 

@@ -97,7 +97,10 @@ def test_a_strangers_pickle_is_never_loaded(tmp_path, publish, file):
     marker = str(tmp_path / "was here")
     cifar10(tmp_path, **{file: Attack(marker)})
     for split in ("train", "test"):
-        with pytest.raises(ValueError, match=rf"{file} is not the published file .* `retrofit data cifar10` downloads"):
+        with pytest.raises(
+            ValueError,
+            match=rf"{file} is not the published file .* `python -m retrofit_core.data.download cifar10` downloads",
+        ):
             load(tmp_path, split)
     assert not os.path.exists(marker)
 

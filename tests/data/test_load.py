@@ -67,7 +67,10 @@ def test_data_sets_are_recognised_by_their_plain_names(name, key):
     ("source", "message"),
     [
         ("nowhere", "there is no folder nowhere"),
-        ("data/cifar10", "`retrofit data cifar10` downloads it to data/cifar10; or put cifar-10-batches-py"),
+        (
+            "data/cifar10",
+            "`python -m retrofit_core.data.download cifar10` fetches it to data/cifar10; or put cifar-10-batches-py",
+        ),
         ("MNIST", "data set 'mnist' is not at MNIST: .* put the four IDX files"),
     ],
 )

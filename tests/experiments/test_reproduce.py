@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
     output = retrofit(*WORDS, cwd=folder).stdout
     assert f"{len(NAMES)} units done" in output and "0 done, " in output
     assert all(name in output for name in NAMES)
-    assert output.count(" %") == len(all_results(folder / "runs")) == len(NAMES)
+    assert output.count(" %  (") == len(all_results(folder / "runs")) == len(NAMES)
     return folder
 
 
@@ -72,11 +72,11 @@ def test_where_nothing_is_measured_the_projects_own_results_are_reported(folder,
     shipped = tmp_path / "benchmarks" / "results"
     shipped.mkdir(parents=True)
     (shipped / "experiments").symlink_to(folder / "runs")
-    done = retrofit("report", "vgg11-noniid", "--scale", "smoke", cwd=tmp_path)
+    done = retrofit("reproduce", "vgg11-noniid", "--report", "--scale", "smoke", cwd=tmp_path)
     assert re.search("8 of [0-9]+ cells measured", done.stdout) and "Using the project's" in " ".join(
         done.stderr.split()
     )
-    assert not retrofit("report", "vgg11-noniid", "--scale", "smoke", cwd=folder).stderr
+    assert not retrofit("reproduce", "vgg11-noniid", "--report", "--scale", "smoke", cwd=folder).stderr
 
 
 @each_case(

@@ -147,7 +147,7 @@ def _common(words: Sequence[str]) -> str:
 
 
 def report(bundle: Any, tables: Sequence[str], scale: str) -> Any:
-    """What `retrofit report` writes about tables, at one scale or at every measured one."""
+    """What `retrofit reproduce` writes about tables, at one scale or at every measured one."""
     from retrofit_core.experiments.report import report
     from retrofit_core.experiments.scales import EVERY_SCALE, SCALES
 

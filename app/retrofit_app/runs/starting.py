@@ -77,7 +77,7 @@ def analyse(folder: Path) -> None:
     folder = folder.absolute()
     entry = read_entry(folder)
     _check_files(entry.config, entry.base)
-    worker.begin(worker.Job(Work(ANALYSIS, folder), (str(folder),), entry.base, folder.parent))
+    worker.begin(worker.Job(Work(ANALYSIS, folder), ("--record", str(folder), "--analyse"), entry.base, folder.parent))
 
 
 def _fuse(record: Path, base: Path) -> None:

@@ -50,9 +50,18 @@ class SweepWork(Work):
     @property
     def words_to_make(self) -> list[str]:
         """The command's arguments besides where to keep it."""
-        _, _, *words = shlex.split(self.asked.base.command())
+        base = self.asked.base
+        _, _, *words = shlex.split(replace(base, method=type(base).method).command())
         values = ",".join(map(str, self.asked.values))
-        return [*words, "--over", f"{self.asked.over}={values}", "--seeds", str(self.asked.seeds)]
+        return [
+            *words,
+            "--methods",
+            base.method,
+            "--over",
+            f"{self.asked.over}={values}",
+            "--seeds",
+            str(self.asked.seeds),
+        ]
 
 
 def settings_of(entry: Entry) -> Mapping[str, Any]:

@@ -140,7 +140,7 @@ def _origin(work: SweepWork) -> widgets.Several:
     def texts() -> tuple[str, str]:
         from retrofit_core.runs import snippets
 
-        return shlex.join(["retrofit", work.kind.verb, *work.words_to_make]), snippets.sweep_python(work.asked)
+        return shlex.join(["retrofit", work.kind.command, *work.words_to_make]), snippets.sweep_python(work.asked)
 
     source = f"Sweep {work.name} of run {work.of.name}; retrofit-workbench {runs.library()}"
     return widgets.Several(f"sweep-{work.asked.over}-{work.of.name}", source, texts)

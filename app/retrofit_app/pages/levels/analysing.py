@@ -46,7 +46,7 @@ def panel(entry: runs.Entry) -> None:
         ):
             works.start(lambda: runs.analyse(entry.folder))
         st.caption(f"Or on the command line, {runs.where(entry)}:")
-        st.code(f"retrofit analyse {works.record_of(entry)}", language="bash", wrap_lines=True)
+        st.code(f"retrofit fuse --record {works.record_of(entry)} --analyse", language="bash", wrap_lines=True)
 
 
 def _progress(folder: Path) -> None:

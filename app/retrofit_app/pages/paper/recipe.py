@@ -88,9 +88,10 @@ def _unmeasured(column: Any, line: Any) -> None:
         widgets.why(line.note or WHY[line.state])
         return
     st.markdown("**Measure it**")
-    st.caption(escaped(f"The first step, at this scale: {paper.differences(column)}."))
-    st.code(line.command, language="bash", wrap_lines=True)
-    st.caption("Or all of this row, with its parents:")
+    if line.command:
+        st.caption(escaped(f"The first step, at this scale: {paper.differences(column)}."))
+        st.code(line.command, language="bash", wrap_lines=True)
+        st.caption("Or all of this row, with its parents:")
     st.code(paper.command(column, line.row), language="bash", wrap_lines=True)
 
 
@@ -105,7 +106,7 @@ def _measured(column: Any, line: Any, entries: list[runs.Entry]) -> None:
     if line.note:
         widgets.why(f"{first_up(line.note)}.")
     st.markdown("**Command**" if len(results) == 1 else "**Command**, of the first of them")
-    st.code(first.command, language="bash", wrap_lines=True)
+    st.code(first.command_today or paper.command(column, line.row), language="bash", wrap_lines=True)
     _levels(first, entries)
     st.dataframe(_fusions(results, column), hide_index=True, alt="Each fusion behind this number.")
     inputs = {role: digest.split()[-1][:12] for role, digest in first.inputs.items()}

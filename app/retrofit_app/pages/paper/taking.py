@@ -1,4 +1,4 @@
-"""Downloads: the table as `retrofit report` writes it, a picture's origin, and the command and Python behind it."""
+"""Downloads: the tables as `retrofit reproduce` writes them, a picture's origin, and the command and Python behind it."""
 
 import shlex
 from collections.abc import Callable
@@ -17,7 +17,15 @@ def origin(table: str, column: str, scale: str) -> widgets.Several:
     """The origin of a column's picture."""
 
     def texts() -> tuple[str, str]:
-        words = ["retrofit", "report", table, *([] if scale in EVERY else ["--scale", scale]), "--columns", column]
+        words = [
+            "retrofit",
+            "reproduce",
+            table,
+            "--report",
+            *([] if scale in EVERY else ["--scale", scale]),
+            "--columns",
+            column,
+        ]
         words += [word for path in paper.sources() for word in ("--results", paper.short(path))]
         results = [paper.short(path) for path in paper.sources()]
         at = "" if scale in EVERY else f", scale={scale!r}"
@@ -38,13 +46,13 @@ def origin(table: str, column: str, scale: str) -> widgets.Several:
 
 def files(stamp: Stamp, names: list[str], scale: str, stem: str) -> None:
     """Draw buttons for the report of some tables, written when pressed."""
-    from retrofit_core.experiments.report_formats import FORMATS
+    from retrofit_core.experiments.report_formats import markdown, spreadsheet
 
-    formats = (("CSV", "csv"), ("Markdown", "md"))
+    formats = (("CSV", "csv", spreadsheet), ("Markdown", "md", markdown))
 
     def written(write: Callable[..., str]) -> Callable[[], bytes]:
         return lambda: write(paper.report(tables.results(stamp)[0], names, scale)).encode()
 
-    offered = [(label, ending, written(FORMATS[label.lower()])) for label, ending in formats]
+    offered = [(label, ending, written(write)) for label, ending, write in formats]
     holds = "all rows and columns, the differences between methods, and what differs from the paper."
-    copies.files("Download as `retrofit report` writes it", file_stem("paper", "", stem), stem, offered, holds)
+    copies.files("Download the tables", file_stem("paper", "", stem), stem, offered, holds)
