@@ -35,7 +35,7 @@ from IPython.display import display
 
 from retrofit_app.figures import LIGHT, Network
 from retrofit_app.figures.classes import class_sources
-from retrofit_app.figures.paper import beside_in_parts, differences, rank_against_rank
+from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
 vgg = table("vgg11-noniid", scale=SCALE, columns=COLUMNS, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS)
@@ -57,13 +57,7 @@ trained, given = (two_way.at("paper"), two_way.at(GIVEN)) if SCALE is None else 
 display(*beside_in_parts(trained, LIGHT))
 
 # %% [markdown]
-# The same order? The paper's at the left, ours at the right, of the first two splits, which have all rows.
-
-# %%
-rank_against_rank(trained, LIGHT)
-
-# %% [markdown]
-# And does each difference that the paper's numbers claim have the same sign here? The intervals compare two networks on the same
+# Does each difference that the paper's numbers claim have the same sign here? The intervals compare two networks on the same
 # test images. Average, KD, OTFusion and Git Re-Basin lose by dozens of points, and are counted only.
 
 # %%
@@ -126,24 +120,22 @@ two_way.recipe("KF-Linear, conductance")
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Trained as in the paper** (three splits; five fusion seeds of HF- and KF-Linear on the first one, else one): the order of
-# the methods agrees (rank correlation 0.87 over 22 rows of the first two splits; over the paper's own 12 rows alone 0.39, which
-# may be none). Of 40 signs 23 are the paper's, 13 undecided and 4 contradicted; of the seven that are clear in the paper and
-# not easy 5, 2 and 0. Splits differ by more than methods, so that an interval over three of them is wide: KF-Linear with its
-# best scores is 4.8 above the best parent (-0.1 to 10.0; 5.1, 6.7 and 2.6 in the three; paper 2.8) and 3.4 below the ensemble
-# (paper 2.5). The contradicted ones are within the paper's noise: KF-Gradient is 1.1 above LP, OTFusion is better with DeepLIFT
-# than with conductance, and conductance costs KF-Gradient 1.0 and KF-Linear 1.2 (0.8 to 1.7 in the three), where it brings 0.6
-# and 1.1 in the paper. It brings HF-Linear 5.6. Of methods that the paper's table lacks (first two splits), PLeaS has 76.1 with
-# REPAIR, ZipIt 65.0 and OTFusion 60.9, and KF-Linear 80.2. REPAIR and groups by activity, which matter where networks saw the
-# same, bring it 0.2 and 0.3: it averages few live neurons here (notebook 51). Random groups, with uniform scores, are 7.2 below
-# KF-Linear (first and third split) and 1.7 below HF-Linear.
+# **Trained as in the paper** (three splits; five fusion seeds of HF- and KF-Linear on the first one, else one): of 40 signs 23
+# are the paper's, 13 undecided and 4 contradicted; of the seven that are clear in the paper and not easy 5, 2 and 0. Splits
+# differ by more than methods, so that an interval over three of them is wide: KF-Linear with its best scores is 4.8 above the
+# best parent (-0.1 to 10.0; 5.1, 6.7 and 2.6 in the three; paper 2.8) and 3.4 below the ensemble (paper 2.5). The contradicted
+# ones are within the paper's noise: KF-Gradient is 1.1 above LP, OTFusion is better with DeepLIFT than with conductance, and
+# conductance costs KF-Gradient 1.0 and KF-Linear 1.2 (0.8 to 1.7 in the three), where it brings 0.6 and 1.1 in the paper. It
+# brings HF-Linear 5.6. Of methods that the paper's table lacks (first two splits), PLeaS has 76.1 with REPAIR, ZipIt 65.0 and
+# OTFusion 60.9, and KF-Linear 80.2. REPAIR and groups by activity, which matter where networks saw the same, bring it 0.2 and
+# 0.3: it averages few live neurons here (notebook 51). Random groups, with uniform scores, are 7.2 below KF-Linear (first and
+# third split) and 1.7 below HF-Linear.
 #
-# **Agrees** (the given pair, means of three fusion seeds): the order of the methods (rank correlation 0.85 over 22 rows; of the
-# paper's own 12 rows alone only 0.43, which may be none), and 28 of 40 signs; one is contradicted and 11 are undecided, ten of
+# **Agrees** (the given pair, means of three fusion seeds): 28 of 40 signs; one is contradicted and 11 are undecided, ten of
 # these within the paper's own noise. KF-Linear and KF-Gradient with conductance beat the best parent
 # clearly (by 3.9 and 4.0) and stay a few points below the ensemble. Conductance is worth most to Hungarian groups and to Git
 # Re-Basin; for KF and HF DeepLIFT is level with it. With four networks at half the width all 13 signs are the paper's that are
-# measured (rank correlation 0.92 over 8 rows).
+# measured.
 #
 # **Does not:** KF-Gradient is
 # 1.2 above LP (paper 0.6 below): with conductance KF-Gradient is level with KF-Linear and HF-Gradient 0.9 above HF-Linear, with

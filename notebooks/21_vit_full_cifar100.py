@@ -83,10 +83,10 @@ cost.show()
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Agrees** (two networks without fine-tuning; scale `small`, CIFAR-10 for CIFAR-100, one seed): the paper's order (rank
-# correlation 0.78 over 12 rows), and 10 of 15 signs; three are undecided. The fused networks keep most of what the parents
-# know: KF-Gradient 61.1 and HF-Gradient 61.3 of the best parent's 64.9, 3.8 and 3.6 below it (paper 10.9 and 15.3). The plain
-# average has 14.4 and Transformer OTFusion 18.6, where chance is 10.
+# **Agrees** (two networks without fine-tuning; scale `small`, CIFAR-10 for CIFAR-100, one seed): 10 of 15 signs; three are
+# undecided. The fused networks keep most of what the parents know: KF-Gradient 61.1 and HF-Gradient 61.3 of the best parent's
+# 64.9, 3.8 and 3.6 below it (paper 10.9 and 15.3). The plain average has 14.4 and Transformer OTFusion 18.6, where chance is
+# 10.
 #
 # **Does not:** KF-Gradient, 4.4 above HF-Gradient in the paper, is level with it (with conductance 0.2 below, interval -1.7
 # to 1.4). Two signs of scores are contradicted: conductance brings KF-Gradient 1.6 and Transformer OTFusion on weights 1.0,

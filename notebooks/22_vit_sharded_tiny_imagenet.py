@@ -33,7 +33,7 @@ ROWS = None  # what is measured where it is missing, as ("KF-Linear",); None: al
 from IPython.display import display
 
 from retrofit_app.figures import LIGHT
-from retrofit_app.figures.paper import beside_in_parts, differences, rank_against_rank
+from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
 vit = table("vit-sharded-tiny-imagenet", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS, ROWS)
@@ -48,7 +48,7 @@ print(vit)
 
 # %%
 if two_way.lines:
-    display(*beside_in_parts(two_way, LIGHT), rank_against_rank(two_way, LIGHT), differences(two_way, LIGHT))
+    display(*beside_in_parts(two_way, LIGHT), differences(two_way, LIGHT))
 
 # %% [markdown]
 # ## All numbers
@@ -59,7 +59,7 @@ vit.show()
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Agrees** (scale `small`, one seed): the order of the methods (rank correlation 0.82). HF-Gradient and KF-Gradient stay below
+# **Agrees** (scale `small`, one seed): HF-Gradient and KF-Gradient stay below
 # the ensemble (8.2 and 7.6; it has 9.3) and far above Transformer OTFusion (3.5) and the plain average (1.2). Scores change
 # nothing that the images could tell.
 #

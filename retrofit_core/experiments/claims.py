@@ -1,17 +1,17 @@
-"""Claims of the paper about methods, the order and signs of differences, compared with our numbers."""
+"""Claims of the paper: the signs of differences between methods, compared with our numbers."""
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from ..runs.answers import RESAMPLES, mean_and_interval
+from ..runs.answers import mean_and_interval
 from .paper import Value
 from .results import Result
-from .rows import BEST, PARENT, read_row, scored
+from .rows import PARENT, read_row, scored
 
 #: The paper's own methods.
 OURS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
@@ -34,10 +34,6 @@ INFORMATIVE = "informative"
 #: Pairs of scores that are compared, for each method.
 SCORES = (("conductance", "uniform"), ("deeplift", "conductance"))
 BEST_PARENT = "best parent"
-#: Minimum methods for an order.
-LEAST_RANKED = 3
-#: Minimum methods for a bootstrap of it.
-LEAST_RESAMPLED = 8
 
 #: Set of parents, and seed of their fusion.
 Run = tuple[int, int]
@@ -149,55 +145,6 @@ class Claim:
 #: Verdicts on measured claims, then all.
 DECIDED = ("agreed", "undecided", "contradicted")
 VERDICTS = (*DECIDED, "no claim", "not measured")
-
-
-@dataclass(frozen=True)
-class Order:
-    """Agreement of two orders of the same methods."""
-
-    methods: int
-    correlation: float
-    """Spearman's, -1 to 1"""
-    interval: tuple[float, float] | None
-    """95 %: a bootstrap over methods, as if drawn from many; None for fewer than eight, or a correlation of -1 or 1"""
-
-
-def rank_correlation(paper: Mapping[str, float], ours: Mapping[str, float], only: Sequence[str] = ()) -> Order | None:
-    """Spearman's correlation of the orders of common methods; None if there is no order to compare.
-
-    Parents are excluded, and so is a "best" of rows that are included themselves.
-
-    Args:
-        only: use rows of these methods (default: all).
-    """
-    both = [row for row in paper if row in ours and not row.startswith(PARENT)]
-    rows = [row for row in both if not (row.endswith(f", {BEST}") and set(scored((row,))) & set(both))]
-    rows = [row for row in rows if not only or read_row(row).method in only]
-    pairs = np.array([(paper[row], ours[row]) for row in rows]).reshape(-1, 2)
-    if len(rows) < LEAST_RANKED or any(len(set(values)) == 1 for values in pairs.T):
-        return None
-    correlation = float(spearman(pairs[:, 0], pairs[:, 1]))
-    if len(rows) < LEAST_RESAMPLED or abs(correlation) == 1:
-        return Order(len(rows), correlation, None)
-    drawn = np.random.default_rng(0).integers(len(rows), size=(RESAMPLES, len(rows)))
-    cells = drawn + len(rows) * np.arange(RESAMPLES)[:, None]
-    times = np.bincount(cells.ravel(), minlength=cells.size).reshape(cells.shape)
-    resampled = spearman(pairs[:, 0], pairs[:, 1], times)
-    low, high = np.nanpercentile(resampled, [2.5, 97.5])  # a draw of equal numbers gives NaN
-    return Order(len(rows), correlation, (float(low), float(high)))
-
-
-def spearman(first: np.ndarray, second: np.ndarray, times: np.ndarray | int = 1) -> np.ndarray:
-    """Rank correlation of two (n,) arrays, with mean ranks for ties; NaN if one side is constant.
-
-    Args:
-        times: (..., n) how often each pair occurs, as in samples of a bootstrap; they need not be sorted one by one.
-    """
-    times = times * np.ones(len(first))
-    before = [np.sign(values - values[:, None]) / 2 for values in (first, second)]  # ranks less their mean
-    a, b = (times @ each for each in before)
-    with np.errstate(invalid="ignore"):
-        return (times * a * b).sum(-1) / np.sqrt((times * a * a).sum(-1) * (times * b * b).sum(-1))
 
 
 def claims(paper: Mapping[str, Value], measured: ResultsByRow) -> list[Claim]:

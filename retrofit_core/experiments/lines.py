@@ -2,12 +2,11 @@
 
 import math
 import statistics
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from .claims import Order, Run, rank_correlation
+from .claims import Run
 from .paper import Value, paper_values
 from .results import Result
 from .rows import BEST, PARENT, applies, impossible, read_row, scored
@@ -218,30 +217,6 @@ def _line_without_cell(setting: Setting, name: str, paper: Value | None) -> Line
     if row is None or row.parent is not None or applies(row, column.parts, len(set(column.arch)) == 1):
         return None
     return Line(name, None, NOT_APPLICABLE)
-
-
-def comparable(lines: Iterable[Line]) -> list[Line]:
-    """The lines at the column's scale with the paper's number and ours, of those sets of parents that most of them have.
-
-    Parents differ by more than methods, so a method that was measured on easy parents alone would seem better than it is. Lines
-    that lack one of these sets are left out.
-    """
-    measured = [line for line in lines if line.paper is not None and line.by_parents and not line.badge]
-    counts = Counter(index for line in measured for index in line.parents)
-    common = tuple(index for index in sorted(counts) if counts[index] == max(counts.values()))
-    known = [(line, dict(zip(line.parents, line.by_parents, strict=True))) for line in measured]
-    return [
-        replace(line, by_parents=tuple(of_parents[index] for index in common), parents=common)
-        for line, of_parents in known
-        if of_parents.keys() >= set(common)
-    ]
-
-
-def ranked(lines: Sequence[Line], only: Sequence[str] = ()) -> Order | None:
-    """Agreement between the paper's order of comparable lines and ours; `only` as in `rank_correlation`."""
-    both = [(line.row, line.paper, line.mean) for line in comparable(lines)]
-    printed = {row: paper.mean for row, paper, _ in both if paper is not None}
-    return rank_correlation(printed, {row: ours for row, _, ours in both if ours is not None}, only)
 
 
 def measured_rows(setting: Setting) -> dict[str, dict[Run, Result]]:

@@ -67,7 +67,7 @@ def _part(shown: ReproducedTable | ReproducedColumn, notebook: bool = False) -> 
 
 
 def _column(column: ReproducedColumn, notebook: bool) -> str:
-    """A column: its scale, lines, order of methods, and the differences that the paper claims."""
+    """A column: its scale, lines, and the differences that the paper claims."""
     notes, rows = footnotes(column.all_lines), []
     for line in column.all_lines:
         words = [*line_words(line, column)]
@@ -123,7 +123,7 @@ DIGITS = 6
 
 
 def spreadsheet(report: Report) -> str:
-    """All tables as CSV, with a line for each cell, rank correlation and claimed difference; unknown fields are empty."""
+    """All tables as CSV, with a line for each cell and claimed difference; unknown fields are empty."""
     lines = [
         {"table": column.table, "column": column.name, "metric": column.metric, "scale": column.badge, **line}
         for column in report.columns
@@ -152,11 +152,6 @@ def _lines(column: ReproducedColumn) -> Iterator[dict[str, Any]]:
             "note": line.note,
             "command": column.command(line.row) if line.units else "",
         }
-    for order, whose in ((column.ranked, ""), (column.ranked_own, "of the paper's own ")):
-        if order is not None:
-            low, high = order.interval or (None, None)
-            facts = {"ours": order.correlation, "low": low, "high": high, "note": f"{whose}{order.methods} rows"}
-            yield {"kind": "rank correlation", **facts}
     for claim in column.claims:
         low, high = claim.interval or (None, None)
         yield {

@@ -38,10 +38,6 @@ READING = (
     "Given parents without a scale are fused as in the paper; their width and training may differ. What is measured on "
     "another data set than the paper's does not count as its numbers and claims; it has a part of its own.",
     "Parents of the same kind are listed by accuracy, as in the paper.",
-    "Rank correlation: Spearman's, between the order of methods in the paper and here, with a 95 % interval "
-    "(bootstrap over methods) if there are at least eight; none at `smoke`, which says nothing about accuracy. Of several sets "
-    "of parents, those count that most rows have. Over all methods, it mainly separates families of methods; the paper's own "
-    "methods are the harder test.",
     "Sign: of the difference between two rows, each with its best importance score (in brackets ours, in the paper maybe "
     "another) unless two are compared. It is undecided if the 95 % interval contains 0, and at `smoke`. The interval covers test "
     "images (paired bootstrap) and, if "
@@ -119,20 +115,11 @@ def column_title(column: ReproducedColumn) -> str:
 
 
 def column_sentences(column: ReproducedColumn) -> list[str]:
-    """Sentences below a column: its parents, the order of its methods, deviations, and unmeasured differences."""
+    """Sentences below a column: its parents, deviations, and unmeasured differences."""
     given, substitute = column.setting.given, column.setting.substitute
     sentences = [f"Given parents: {', '.join(given.names)}."] if given else []
     if substitute and column.lines:
         sentences.append(f"Measured on {substitute}: nothing here counts as the paper's.")
-    orders = [("", column.ranked), ("the paper's own ", column.ranked_own)]
-    known = []
-    for whose, order in orders:
-        if order is not None:
-            interval = "" if order.interval is None else " ({:.2f} to {:.2f})".format(*order.interval)
-            known.append(f"{whose}{order.methods} rows: {order.correlation:.2f}{interval}")
-    if known:
-        at = f" at {column.badge}" if substitute or any(line.badge for line in column.all_lines) else ""
-        sentences.append(f"Rank correlation{at} of {'; of '.join(known)}.")
     sentences += _spreads(column)
     missing = sum(claim.verdict == "not measured" for claim in column.claims)
     if missing:

@@ -32,8 +32,8 @@ from ..system.monitor import Monitor
 from ..system.registry import find
 from .bundles import Bundle, merged, results_in
 from .cells import Table
-from .claims import OURS, Claim, Gap, Order, claims, gap
-from .lines import ACCURACY, Line, comparable, lines_of, measured_rows, printed_values, ranked
+from .claims import Claim, Gap, claims, gap
+from .lines import ACCURACY, Line, lines_of, measured_rows, printed_values
 from .results import Result, all_results, machine_words
 from .rows import BEST, PARENT, scored
 from .runner import plan, run
@@ -70,10 +70,6 @@ class ReproducedColumn:
     """The paper's rows in its order, then ours, measured or not"""
     claims: tuple[Claim, ...] = ()
     """The paper's differences between rows, and ours"""
-    ranked: Order | None = None
-    """Order of all common methods; None if there is none, or numbers are not accuracies"""
-    ranked_own: Order | None = None
-    """Order of the paper's own methods"""
     scales: tuple["ReproducedColumn", ...] = ()
     """The column at each scale, the fullest first, if there are several"""
 
@@ -86,11 +82,6 @@ class ReproducedColumn:
     def table(self) -> str:
         """Its table's name."""
         return self.setting.table.name
-
-    @property
-    def comparable(self) -> list[Line]:
-        """The lines that have a place in an order of methods, see `comparable` in `lines`."""
-        return comparable(self.all_lines)
 
     @property
     def metric(self) -> str:
@@ -430,17 +421,14 @@ def command(setting: Setting, root: str, seeds: int | None = None, row: str = ""
 
 
 def _column(setting: Setting, chosen: Sequence[Setting], root: str) -> ReproducedColumn:
-    """A setting with its lines, orders and claims."""
+    """A setting with its lines and claims."""
     lines = lines_of(setting, root)
     says, metric = setting.scale.name in SAYING, setting.column.metric
-    has_order = says and (metric == ACCURACY or metric.startswith("part"))
     claimed = _claims(setting, chosen) if metric == ACCURACY else []
     return ReproducedColumn(
         setting,
         lines,
         tuple(dataclasses.replace(claim, decides=says) for claim in claimed),
-        ranked(lines) if has_order else None,
-        ranked(lines, OURS) if has_order else None,
     )
 
 
@@ -518,13 +506,10 @@ def _joined(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
             key = claim.left, claim.right
             if key not in claimed or claimed[key].ours is None:
                 claimed[key] = dataclasses.replace(claim, badge=badge(each) if claim.ours is not None else "")
-    has_order = main.ranked is not None
     return dataclasses.replace(
         main,
         all_lines=tuple(badged),
         claims=tuple(claimed.values()),
-        ranked=ranked(badged) if has_order else None,
-        ranked_own=ranked(badged, OURS) if has_order else None,
         scales=scales,
     )
 

@@ -8,7 +8,7 @@ import pytest
 from retrofit_app.figures import DARK, LIGHT, lettered
 from retrofit_app.figures.across import across
 from retrofit_app.figures.histograms import kept_histograms
-from retrofit_app.figures.paper import beside_in_parts, beside_the_paper, differences, rank_against_rank
+from retrofit_app.figures.paper import beside_in_parts, beside_the_paper, differences
 from retrofit_app.figures.paper.cells import cells as table_of_cells
 from retrofit_core.experiments import table
 from retrofit_core.experiments.bundles import Bundle, write_bundle
@@ -88,14 +88,6 @@ def test_a_long_column_is_several_pictures_of_at_most_20_rows(empty, tmp_path):
     assert beside_in_parts(empty, LIGHT) == []
 
 
-def test_ranks_are_those_of_the_methods_that_both_have_under_headings_of_their_own(column):
-    picture = rank_against_rank(column, LIGHT)
-    places = {each.hovertemplate.split("<br>")[0]: tuple(each.y) for each in picture.figure.data}
-    rows = ("Ensemble", "KF-Linear, conductance", "LP", "KF-Linear, uniform", "OTFusion, uniform")
-    assert places == dict(zip(rows, [(1, 1), (2, 2), (3, 4), (4, 3), (5, 5)], strict=True))
-    assert "rank correlation 0.97; no method moves by more than 1 place" in picture.caption
-
-
 def test_differences_say_whether_the_sign_is_the_papers_and_draw_no_opponent_that_loses_by_dozens(column):
     picture = differences(column, LIGHT)
     agreed, _ = trace(picture, "ours, the paper's sign")
@@ -111,7 +103,7 @@ def test_differences_say_whether_the_sign_is_the_papers_and_draw_no_opponent_tha
     assert list(only.figure.layout.yaxis.categoryarray) == ["KF-Linear \N{MINUS SIGN} OTFusion"]
 
 
-def test_rows_at_another_scale_are_marked_and_in_no_order(column, tmp_path, monkeypatch):
+def test_rows_at_another_scale_are_marked(column, tmp_path, monkeypatch):
     cells = [cell for cell in cells_of("vgg11-noniid", "evening", 1) if cell.column == "2-way" and cell.row in FULLER]
     write_bundle(tmp_path / "fuller.json", bundle_of(cells, lambda cell: {"known": knowing(FULLER[cell.row])}))
     results = [tmp_path / "bundle.json", tmp_path / "fuller.json"]
@@ -124,12 +116,11 @@ def test_rows_at_another_scale_are_marked_and_in_no_order(column, tmp_path, monk
     assert "(scale small)" in picture.caption
     html = table_of_cells([mixed], list(ROWS), LIGHT, {"2-way": ""}, {"2-way": {}})
     assert "<small>evening</small> 99.0" in html and "<b>80.0</b>" in html  # the best is one of those at one scale
-    assert not any("LP" in note.text for note in rank_against_rank(mixed, LIGHT).figure.layout.annotations)
     assert trace(differences(mixed, LIGHT), "ours, the paper's sign")[0]["KF-Linear \N{MINUS SIGN} best parent"] == 20
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("draw", [beside_the_paper, rank_against_rank, differences])
+@pytest.mark.parametrize("draw", [beside_the_paper, differences])
 def test_a_column_without_numbers_is_refused_in_a_sentence(empty, draw):
     with pytest.raises(ValueError, match="vgg11-noniid, 2-way"):
         draw(empty, LIGHT)

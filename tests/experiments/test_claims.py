@@ -1,4 +1,4 @@
-"""Orders of methods and signs of differences, worked out by hand."""
+"""Signs of differences, worked out by hand."""
 
 import dataclasses
 
@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from retrofit_core.experiments.cells import Cell
-from retrofit_core.experiments.claims import OURS, claims, rank_correlation, spearman
-from retrofit_core.experiments.lines import Line, comparable, ranked
+from retrofit_core.experiments.claims import claims
 from retrofit_core.experiments.paper import Value
 from retrofit_core.runs.answers import difference, mean_and_interval
 from tests.experiments.made_up import cells_of, knowing, made
@@ -37,55 +36,6 @@ def result_of(row: str, share: int, seed: int = 0):
 
 def by_name(paper, measured):
     return {(claim.left, claim.right): claim for claim in claims(paper, measured)}
-
-
-def test_spearman_is_scipys_with_ties():
-    from scipy.stats import spearmanr
-
-    first, second = np.random.default_rng(0).integers(0, 6, size=(2, 20, 9))
-    expected = [np.asarray(spearmanr(a, b))[0] for a, b in zip(first, second, strict=True)]
-    assert [spearman(a, b) for a, b in zip(first, second, strict=True)] == pytest.approx(expected)
-    assert np.isnan(spearman(np.ones(3), np.arange(3)))
-    drawn = [0, 0, 1, 5, 5, 5, 8]
-    assert spearman(first[0], second[0], np.bincount(drawn, minlength=9)) == spearman(first[0, drawn], second[0, drawn])
-
-
-def test_the_interval_of_an_order_is_a_bootstrap_over_methods():
-    """Beside a plain loop that draws methods again."""
-    rows = [f"{method}, {score}" for method in OURS for score in ("uniform", "conductance", "deeplift")]
-    generator = np.random.default_rng(1)
-    paper = dict(zip(rows, generator.normal(size=12), strict=True))
-    ours = {row: number + generator.normal() for row, number in paper.items()}
-    order = rank_correlation({**paper, "KD": -9.0}, {**ours, "KD": -9.0}, OURS)
-    drawn = []
-    for _ in range(4000):
-        chosen = [rows[index] for index in generator.integers(12, size=12)]
-        drawn.append(spearman(np.array([paper[row] for row in chosen]), np.array([ours[row] for row in chosen])))
-    assert order.methods == 12 and order.interval == pytest.approx(np.nanpercentile(drawn, [2.5, 97.5]), abs=0.04)
-
-
-def test_an_order_is_that_of_common_parents():
-    """One method was measured on the second, easier parents alone; a further one on neither of those that most have."""
-
-    def line(row: str, paper: float, **ours: float) -> Line:
-        of_parents = tuple((number,) for number in ours.values())
-        return Line(row, value(row, paper), "measured", of_parents, tuple(int(name[1:]) for name in ours))
-
-    lines = [
-        line("Ensemble", 90, p0=80, p1=90),
-        line("KF-Linear, uniform", 85, p0=70, p1=80),
-        line("LP", 80, p0=60, p1=70),
-        line("KF-Gradient, uniform", 82, p1=79),
-        line("KD", 99, p2=1),
-    ]
-    assert {each.row: each.mean for each in comparable(lines)} == {
-        "Ensemble": 90,
-        "KF-Linear, uniform": 80,
-        "LP": 70,
-        "KF-Gradient, uniform": 79,
-    }
-    order = ranked(lines)
-    assert order is not None and (order.methods, order.correlation) == (4, pytest.approx(1))  # by means it would be 0.8
 
 
 def test_the_best_score_is_that_of_common_parents():

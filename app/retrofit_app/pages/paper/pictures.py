@@ -18,7 +18,7 @@ from retrofit_app.figures import (
     recorded,
 )
 from retrofit_app.figures.histograms import kept_histograms
-from retrofit_app.figures.paper import beside_the_paper, differences, in_order, rank_against_rank
+from retrofit_app.figures.paper import beside_the_paper, differences, in_order
 from retrofit_app.runs import paper
 from retrofit_app.runs.paper import Shown
 
@@ -71,12 +71,10 @@ def pictures(
 
 
 def drawings(column: Any, rows: Sequence[str], disagreeing: bool) -> dict[str, tuple[str, Draw]]:
-    """A column's possible pictures, with their names; an order is always that of all methods."""
+    """A column's possible pictures, with their names."""
     drawn: dict[str, tuple[str, Draw]] = {
         "numbers": ("Numbers", lambda palette: beside_the_paper(column, palette, rows))
     }
-    if column.ranked is not None:
-        drawn["order"] = ("Order of the methods", lambda palette: rank_against_rank(column, palette))
     if any(claim.ours is not None for claim in column.claims):
         drawn["differences"] = ("Which method is ahead?", lambda palette: differences(column, palette, disagreeing))
     metrics = {
