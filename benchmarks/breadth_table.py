@@ -10,23 +10,19 @@ from machine import read
 PAGE = Path(__file__).parent.parent / "docs" / "breadth.md"
 HEAD = """# Which networks can be fused
 
-`python benchmarks/breadth.py` writes this page; the record is `benchmarks/results/breadth.json`. The networks have random
-weights, small images and five classes. A twin is the same network with its neurons in another order. Fused with its twin, a
-network must come out unchanged, to 1e-6 of its outputs on the images that it was fused on; the number in brackets is the
-difference. This is in double precision, the closed form with `ridge=0.0`. With the default ridge, and on images that the fusion
-did not see, the closed form loses more: [why, and what to do](defaults.md#a-network-and-its-own-permuted-copy). A network without
-a number passed the checks that every fusion begins with, one of which reorders the neurons and compares the outputs.
+`python benchmarks/breadth.py` writes this page; `benchmarks/results/breadth.json` has each network's levels, groups and refusals.
+The networks have random weights, small images and five classes. *Cut*: HF-Gradient and KF-Gradient fuse level by level.
+*Aligned*: Git Re-Basin, OTFusion and ZipIt find the neurons whose order is free. *Closed form*: HF-Linear and KF-Linear. An
+accepted network passed the checks that a fusion begins with, one of which reorders the neurons and compares the outputs.
 
-- **levels**: places where one tensor is alive; HF-Gradient and KF-Gradient fuse level by level. *In part*: modules whose
-  code cannot be followed are taken whole.
-- **aligned**: groups of neurons whose order is free, for Git Re-Basin (which fused the twins), OTFusion and ZipIt (which accept
-  them). The groups of a grouped convolution are reordered as a whole.
-- **closed form**: HF-Linear and KF-Linear: levels behind every layer, inside blocks, or one after the other (*chain*).
+A twin is the same network with its neurons in another order. Fused with its twin, a network must come out unchanged, to 1e-6 of
+its outputs on the images that it was fused on (double precision, closed form with `ridge=0.0`). On images that the fusion did not
+see, the default ridge loses more: [why, and what to do](defaults.md#a-network-and-its-own-permuted-copy).
 """
+#: Entry of the record -> what a network is without it.
+QUESTIONS = {"levels_of": "Not cut", "aligned": "Not aligned", "closed_form": "No closed form"}
 #: Of the outputs, by which a fused twin may differ.
 TOLERANCE = 1e-6
-#: Classifiers of torchvision 0.29.
-TORCHVISION = 80
 LIBRARIES = {
     "torchvision": "torchvision: every classifier of `torchvision.models`",
     "timm": "timm: one small network of each family",
@@ -49,12 +45,9 @@ def lines(content: dict[str, Any]) -> Iterator[str]:
         if rows:
             yield f"## {title}"
             yield ""
-            yield counts(rows) + unmeasured(library, rows)
+            yield counts(rows)
             yield ""
-            yield "| network | million weights | image | levels | aligned | closed form |"
-            yield "| --- | --- | --- | --- | --- | --- |"
-            yield from map(line, rows)
-            yield ""
+            yield from names(rows)
             yield from reasons(rows)
     yield from of_transformers(read("transformers")["transformers"])
 
@@ -82,22 +75,16 @@ def of_transformers(rows: list[dict[str, Any]]) -> Iterator[str]:
 def counts(rows: list[dict[str, Any]]) -> str:
     """How many are cut, aligned and fused in closed form."""
     tried = [row for row in rows if "untried" not in row]
-    cut, aligned, closed = (
-        sum(succeeds(row.get(question)) for row in tried) for question in ("levels_of", "aligned", "closed_form")
-    )
-    twins = [[row for row in rows if "twin" in row.get(question, {})] for question in ("aligned", "closed_form")]
+    cut, aligned, closed = (sum(succeeds(row.get(question)) for row in tried) for question in QUESTIONS)
+    twins = [
+        [row[question]["twin"] for row in rows if "twin" in row.get(question, {})]
+        for question in ("aligned", "closed_form")
+    ]
+    found = [f"{len(each)} (largest difference {max(each):.0e})" if each else "0" for each in twins]
     return (
         f"Of {len(tried)} networks {cut} are cut into levels, {aligned} aligned, {closed} accepted in closed form. "
-        f"Twins were fused with {len(twins[0])} by Git Re-Basin, with {len(twins[1])} in closed form."
+        f"Fused with their twins by Git Re-Basin: {found[0]}; in closed form: {found[1]}."
     )
-
-
-def unmeasured(library: str, rows: list[dict[str, Any]]) -> str:
-    """How many of torchvision's classifiers were not tried, and how many the record lacks."""
-    untried = sum("untried" in row for row in rows)
-    missing = TORCHVISION - len(rows) if library == "torchvision" else 0
-    words = f" Not tried for their size: {untried}." if untried else ""
-    return words + (f" {missing} more are not measured yet." if missing > 0 else "")
 
 
 def succeeds(facts: dict[str, Any] | None) -> bool:
@@ -105,34 +92,19 @@ def succeeds(facts: dict[str, Any] | None) -> bool:
     return facts is not None and "reason" not in facts
 
 
-def line(row: dict[str, Any]) -> str:
-    """A row of the table."""
-    if "untried" in row:
-        return f"| {row['name']} | {row['parameters'] / 1e6:.1f} | | not tried | | |"
-    if "error" in row:
-        return f"| {row['name']} | | | does not run: {row['error']} | | |"
-    levels, aligned, closed = (row[question] for question in ("levels_of", "aligned", "closed_form"))
-    cells = [
-        row["name"],
-        f"{row['parameters'] / 1e6:.1f}",
-        str(row["size"]),
-        f"{levels['levels']}{', in part' if levels['whole'] else ''}" if succeeds(levels) else "no",
-        f"{aligned['groups']} groups{found(aligned)}" if succeeds(aligned) else "no",
-        f"{closed['levels']}{', inside of blocks' if closed['inside'] else ', chain'}{found(closed)}"
-        if succeeds(closed)
-        else "no",
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
-def found(facts: dict[str, Any]) -> str:
-    """How well the twin was found again."""
-    return f" ({facts['twin']:.0e})" if "twin" in facts else ""
+def names(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """The networks of which all three are so, and those that were not tried."""
+    plain = [row["name"] for row in rows if all(succeeds(row.get(name)) for name in QUESTIONS)]
+    yield f"**Cut, aligned and in closed form**: {', '.join(plain)}."
+    yield ""
+    if untried := [row["name"] for row in rows if "untried" in row]:
+        yield f"**Not tried**, for their size: {', '.join(untried)}."
+        yield ""
 
 
 def reasons(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Why not, the networks of one reason together."""
-    for question, title in {"levels_of": "Not cut", "aligned": "Not aligned", "closed_form": "No closed form"}.items():
+    for question, title in QUESTIONS.items():
         by_reason: dict[str, list[str]] = {}
         for row in rows:
             if question in row and not succeeds(row[question]):
