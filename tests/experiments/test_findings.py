@@ -214,8 +214,7 @@ def test_tables_beyond_the_paper_are_those_of_the_records(heading, columns):
 
 
 def test_the_tables_of_auto_are_those_of_its_record():
-    """Means by plain loops, in the table of chains and in that of networks with blocks: over all draws of a regime, and over
-    those that were held back."""
+    """Means by plain loops, of chains and of networks with blocks: over all draws of a regime, and over those held back."""
     rows = json.loads((RESULTS.parent / "auto.json").read_text(encoding="utf-8"))["rows"]
     titles = ("best parent", "KF-Linear", "KF-Linear, centred", "Auto", "ensemble")
 
@@ -223,15 +222,19 @@ def test_the_tables_of_auto_are_those_of_its_record():
         return [f"{sum(row[title] for row in drawn) / len(drawn):.1f}" for title in titles]
 
     lines = [line for line in section("## Never worse than the best parent").splitlines() if line.startswith("| ")]
-    written = [[cell.split(" ± ")[0] for cell in re.split(r" *\| *", line[2:-2])][: 2 + len(titles)] for line in lines]
+    written = [re.split(r" *\| *", line[2:-2]) for line in lines]
     for blocks in (False, True):
         drawn = [row for row in rows if (row["network"] in ("ResNet-18", "ViT")) == blocks]
-        digits = [row for row in drawn if row["network"] != "given"]
-        held_back = [row for row in digits if row["seed"] != 0]
-        parts = {regime: [row for row in drawn if row["regime"] == regime] for regime in {r["regime"] for r in drawn}}
-        for name, part in {**parts, "all draws of digits": digits, "of these the seeds held back": held_back}.items():
-            assert [name, str(len(part)), *means(part)] in written
-        if not blocks:
+        if blocks:
+            assert ["ResNet-18s and ViTs, all draws", str(len(drawn)), *means(drawn)] in written
+        else:
+            digits = [row for row in drawn if row["network"] != "given"]
+            held_back = [row for row in digits if row["seed"] != 0]
+            regimes = {row["regime"] for row in drawn}
+            parts = {regime: [row for row in drawn if row["regime"] == regime] for regime in regimes}
+            parts |= {"all draws of digits": digits, "of these the seeds held back": held_back}
+            for name, part in parts.items():
+                assert [name, str(len(part)), *means(part)] in written
             numbers = dict(zip(titles, means(held_back), strict=True))
             said = ", ".join(f"{title} {numbers[title]}" for title in ("best parent", "KF-Linear", "Auto"))
             page = PAGE.with_name("which_method.md").read_text(encoding="utf-8")
@@ -256,20 +259,24 @@ def test_the_table_of_heads_is_that_of_its_record():
             assert cell == f"{row['test']:.1f}{gain}", (name, way)
 
 
-def test_the_tables_of_the_frontier_are_those_of_its_record():
-    """One fusion each, so a cell is a row; every row of the record has a cell."""
+def test_the_tables_of_more_samples_are_those_of_the_frontier():
+    """One fusion each, so a cell is a row of the record."""
     record = json.loads((RESULTS.parent / "frontier.json").read_text(encoding="utf-8"))
-    text = section("## The next image")
-
-    def cell(row):
-        epochs = row["options"].get("epochs", 100)
-        return f"{row['accuracy']:.1f} ({row['seconds']:.0f} s{f', {epochs} epochs' if epochs < 100 else ''})"
-
-    assert sorted(re.findall(r"\d+\.\d \(\d+ s(?:, \d+ epochs)?\)", text)) == sorted(map(cell, record["rows"]))
-    for name, known in record["references"].items():
+    tables = [
+        [re.split(r" *\| *", line.strip("| ")) for line in lines.splitlines()]
+        for lines in re.findall(r"(?:^\|.*\n)+", section("## More samples"), re.MULTILINE)
+    ]
+    for ((title, *samples), _, *lines), (name, known) in zip(tables, record["references"].items(), strict=True):
         best = max(known["parent 0"], known["parent 1"])
         ensembles = f"ensemble {known['ensemble']:.1f}, centred ensemble {known['centred ensemble']:.1f}"
-        assert f"{name}: best parent {best:.1f}, {ensembles}" in text
+        assert title == f"{name}: best parent {best:.1f}, {ensembles}"
+        cells = {
+            (row["way"], f"{row['samples']:,} of {row['of']}"): f"{row['accuracy']:.1f} ({row['seconds']:.0f} s)"
+            for row in record["rows"]
+            if row["network"] == name and not row["augmented"]
+        }
+        for way, *written in lines:
+            assert written == [cells[way, each] for each in samples]
 
 
 def section(heading: str) -> str:
@@ -285,12 +292,9 @@ def test_the_tables_of_the_training_are_those_of_its_record():
     written = sorted(re.split(r" *\| *", line.strip("| "))[1:] for lines in tables for line in lines)
     expected = []
     for row in rows:
-        answering = [
-            sum(both) / 2 for both in zip(*([count for count, _ in parent] for parent in row["answering"]), strict=True)
-        ]
         own = ", ".join(f"{share:.1f}" for share in row["own classes"])
         numbers = (f"{row[name]:.1f}" for name in ("ensemble", "KF-Linear", "HF-Linear"))
-        expected.append([own, *numbers, " ".join(f"{count:.0f}" for count in answering)])
+        expected.append([own, *numbers])
     assert written == sorted(expected)
 
 
