@@ -38,7 +38,6 @@ QUICKER = {
 #: Pages to look things up in, which may be long: those of numbers, tables and formulas.
 REFERENCE = {
     "architecture.md",
-    "baselines.md",
     "breadth.md",
     "defaults.md",
     "findings.md",

@@ -144,7 +144,7 @@ def _numbers(method: Method) -> list[str]:
     lines = [f"{_pair()}. {measured_on}", grid(["", *titles], below)]
     if seconds := paper["seconds"].get(method.name):
         lines.append(f"The paper's time on its own pair: {seconds} s ({paper['machine']}).")
-    meaning = "What the numbers mean: [Baselines on real checkpoints](../baselines.md). [All records](../measured.md)."
+    meaning = "[What the numbers mean](../measurements.md#every-method-on-one-pair). [All records](../measured.md)."
     return [*lines, *_over_seeds(method.name), meaning]
 
 
