@@ -20,7 +20,7 @@ class Line(Generic[V]):
     source: str
     """The publication; empty if there is none"""
     value: V
-    """The class of its value, here by name: `Retrofit`, `Distilled`, `Auto`, or one of `baselines`"""
+    """The class of its value, here by name: `Retrofit`, `Auto`, or one of `baselines`"""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the value that the name fixes; parts by their names in the tables"""
 
@@ -58,13 +58,6 @@ _LINES = (
         PAPER,
         "Retrofit",
         {"grouping": "kmeans", "fit": "gradient"},
-    ),
-    Line(
-        "KF-Linear-KD",
-        "KF-Linear, then trained as a whole towards the mean prediction, on the fusion samples.",
-        OURS,
-        "Distilled",
-        {"grouping": "kmeans", "fit": "ridge"},
     ),
     Line(
         "Auto",

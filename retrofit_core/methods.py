@@ -12,7 +12,6 @@ from torch import nn
 
 from . import baselines
 from .baselines.auto import Auto
-from .baselines.distillation import Distilled
 from .catalogue import CATALOGUE, CONTROL, OURS, PAPER, Line
 from .fusion.algorithm import Retrofit
 from .fusion.importance import IMPORTANCE, Importance, Uniform, as_importance
@@ -309,7 +308,7 @@ class Methods(dict[str, Method]):
 
 
 #: Classes of values that are not baselines.
-FUSIONS: dict[str, type[Algorithm]] = {value.__name__: value for value in (Retrofit, Distilled, Auto)}
+FUSIONS: dict[str, type[Algorithm]] = {value.__name__: value for value in (Retrofit, Auto)}
 METHODS = Methods(
     {
         name: Method(**{**vars(line), "value": FUSIONS.get(line.value) or getattr(baselines, line.value)})

@@ -51,7 +51,7 @@ UNNAMED = {
     if (grouping, fit) not in _NAMED
 }
 EVERY = {**METHODS, **UNNAMED}
-RIDGE = ("HF-Linear", "KF-Linear", "KF-Linear-KD", *CONTROLS, *(name for name in UNNAMED if name.endswith("ridge")))
+RIDGE = ("HF-Linear", "KF-Linear", *CONTROLS, *(name for name in UNNAMED if name.endswith("ridge")))
 GRADIENT = ("HF-Gradient", "KF-Gradient", *(name for name in UNNAMED if name.endswith("gradient")))
 HUNGARIAN, SAME_INDEX = ("HF-Linear", "HF-Gradient"), ("Same-Index-Linear", "same_index, gradient")
 TRANSPORT, REBASIN = ("OTFusion", "OTFusion-Weights"), ("Git-Re-Basin", "Git-Re-Basin-Weights")

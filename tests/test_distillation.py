@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS, FusionResult
-from retrofit_core.baselines.distillation import fresh, kl, moved
+from retrofit_core.baselines.distillation import fresh, kl
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.symmetry import tensors
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, mlp, normal
+from tests.networks import CNN_SHAPE, batchnorm_cnn, mlp, normal
 from tests.properties import assert_close, assert_same_function, assert_same_tensors, untouched
 from tests.test_symmetry import NETWORKS
 
@@ -137,46 +137,3 @@ def test_refusals_progress_cancelling_and_saving(tmp_path):
         again = FusionResult.load(tmp_path / method.name, mlp())
         assert_same_function(again.model, result.model, x, 0)
         assert again.config["curve"] == result.config["curve"]
-
-
-# --- from the fused network on ----------------------------------------------------------------------------------------
-
-distilled = METHODS["KF-Linear-KD"]
-
-
-def test_without_epochs_it_is_kf_linear_and_its_reports_always_are():
-    models, x = [cnn(), cnn(seed=2)], normal(40, *CNN_SHAPE)
-    plain, still, trained = METHODS["KF-Linear"](models, x), distilled(models, x, distil_epochs=0), distilled(models, x)
-    assert_same_tensors(still.model, plain.model)
-    assert any(not torch.equal(t, tensors(plain.model)[name]) for name, t in tensors(trained.model).items())
-    for one, other in zip(plain.levels, trained.levels, strict=True):
-        assert torch.equal(one.labels, other.labels) and one.approximation_error == other.approximation_error
-    assert trained.seconds > 0 and not trained.model.training
-
-
-def test_its_loss_is_that_of_kd_from_the_fused_network():
-    models, x, T = [mlp(), mlp(seed=2)], normal(30, 6), 3.0
-    start = METHODS["KF-Linear"](models, x).model
-    options = {"epochs": 4, "learning_rate": 1e-3, "temperature": T}
-    expected = distillation(models, x, start="target", target=start, **options)
-    result = distilled(models, x, distil_epochs=4, distil_rate=1e-3, distil_temperature=T)
-    assert len(result.config["curve"]) == 5
-    assert result.config["curve"] == expected.config["curve"]
-    assert_same_function(result.model, expected.model, x, 0)
-
-
-def test_copies_are_windows_of_the_image_with_its_edge_gone_on():
-    x = normal(5, 3, 16, 16)
-    all_of_them = moved(x, 3, seed=1)
-    assert all_of_them.shape == (20, 3, 16, 16) and torch.equal(all_of_them[:5], x)
-    padded = torch.nn.functional.pad(x, (2,) * 4, mode="replicate")  # an eighth of the side
-    offsets = set()
-    for number, image in enumerate(all_of_them[5:]):
-        windows = [(down, right) for down in range(5) for right in range(5)]
-        (found,) = [(d, r) for d, r in windows if torch.equal(padded[number % 5, :, d : d + 16, r : r + 16], image)]
-        offsets.add(found)
-    assert len(offsets) > 5
-    assert torch.equal(moved(x, 3, seed=1), all_of_them) and not torch.equal(moved(x, 3, seed=2), all_of_them)
-    assert moved(x, 0, seed=1) is x
-    tokens = normal(5, 7, 8)
-    assert moved(tokens, 3, seed=1) is tokens

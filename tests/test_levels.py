@@ -644,7 +644,7 @@ def pair():
 
 
 @pytest.mark.slow
-@each_case("method, name", spread([name for name in METHODS if name not in ("KF-Linear-KD", "Auto")], NORMS, 1))
+@each_case("method, name", spread([name for name in METHODS if name != "Auto"], NORMS, 1))
 def test_every_batchnorm_is_fused_as_batchnorm2d(name, method):
     x, y = normal(60, *CNN_SHAPE), labels(60, 3)
     options, forms = options_for(method, pair(), 3), [{}]

@@ -56,7 +56,7 @@ KEEPING = {
 AVERAGING = {"Average": {}, "FedAvg": {"sample_counts": [1, 1]}, "RegMean": {}}
 #: These train the whole network on the fusion data, KD from random weights; tests/test_distillation.py and tests/test_auto.py
 #: try them.
-TRAINED = ("KD", "KF-Linear-KD", "Auto")
+TRAINED = ("KD", "Auto")
 #: Nor do these look for neurons; tests/test_merges.py tries them.
 MERGES = ("Task-Arithmetic", "TIES", "DARE")
 EVERY = {name: partial(METHODS[name], **options) for name, options in ALIGNING.items()} | {

@@ -82,7 +82,7 @@ def _forgetting():
 
 
 @pytest.mark.slow
-@each_case("method", [name for name in METHODS if name not in ("KF-Linear-KD", "Auto")])
+@each_case("method", [name for name in METHODS if name != "Auto"])
 def test_every_method_gives_what_it_gives_of_the_networks_inside(method):
     x, y = normal(60, 6), labels(60, 3)
     options = options_for(method, pair(), 3) | {"device": "cpu"}

@@ -1,10 +1,7 @@
-"""Knowledge distillation of the parents' outputs on the fusion data into a student (Hinton et al. 2015).
-
-`Distillation` trains a student from other weights; `Distilled`, ours and not the paper's, goes on from a fused network.
-"""
+"""Knowledge distillation of the parents' outputs on the fusion data into a student (Hinton et al. 2015)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -12,9 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..data.augment import crop, usual_padding
-from ..fusion.algorithm import FusionPlan, Retrofit
-from ..fusion.centring import recentred
 from ..fusion.eligibility import check_inputs, check_outputs, output_shape
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Plan, Takes, Task
@@ -31,8 +25,6 @@ from ..training.descent import Descent, descend, renew
 
 #: Batch size of the teachers.
 BATCH = 100
-#: Padding mode for moved copies of images.
-EDGE = "replicate"
 
 
 @dataclass(frozen=True)
@@ -201,80 +193,3 @@ def fit_to_goals(
         )
     module.eval()
     return curve
-
-
-@dataclass(frozen=True)
-class Distilled(Retrofit):
-    """Algorithm 1, then distillation from the fused network: all levels together, towards the parents' mean prediction.
-
-    A student with random weights learns little from a few hundred samples; one that starts at the fused network needs to
-    learn little. No labels are used. The loss is KL(teachers || student) at a temperature, as in KD. The best epoch on
-    held-out samples is restored; the fusion itself counts as one. Each copy of the fusion samples moves images by a few
-    pixels. Level reports describe the fusion before this training.
-    """
-
-    distil_epochs: int = setting(
-        3, "passes over the fusion samples and their copies", COUNT, title="Epochs of distillation"
-    )
-    distil_rate: float = setting(
-        1e-4,
-        "learning rate of AdamW after the fusion",
-        Range(0, without_low=True),
-        title="Learning rate of distillation",
-    )
-    distil_temperature: float = setting(
-        2.0,
-        "divisor of the logits; a higher one gives small probabilities more weight",
-        Range(0.001, 10_000),
-        title="Temperature of distillation",
-    )
-    copies: int = setting(
-        7, "shifted copies of each fusion sample, if samples are images", COUNT, title="Shifted copies per sample"
-    )
-
-    @property
-    def descent(self) -> Descent:
-        """Settings for training the whole network."""
-        return Descent(learning_rate=self.distil_rate, epochs=self.distil_epochs, patience=None)
-
-    def samples(self, task: Task) -> int:
-        """Number of training samples."""
-        return len(task.inputs) * (1 + self.copies if task.inputs.dim() == 4 else 1)
-
-    def plan(self, task: Task) -> FusionPlan:
-        """As `Retrofit.plan`; see `Algorithm`."""
-        fusion = super().plan(task)
-        check_class_scores(
-            check_outputs(task.parents, task.inputs), "KF-Linear-KD", "Use KF-Linear.", ("method", "KF-Linear")
-        )
-        return fusion
-
-    def run(self, plan: FusionPlan) -> FusionResult:
-        """Fuse, ask the teachers, train."""
-        return self.trained(super().run(plan), plan.task)
-
-    def trained(self, fused: FusionResult, task: Task) -> FusionResult:
-        """Train a fused network, in place, towards the parents' mean prediction on the task's samples and copies of them."""
-        student, task = fused.model, recentred(task, fused.config.get("mean_logits"))
-        monitor, device = task.runtime.monitor, task.device
-        inputs = moved(task.inputs.to(device, task.dtype), self.copies, task.seed)
-        logits = logits_of(task.parents, inputs, device, monitor)  # (n, B, classes)
-        goals = (logits / self.distil_temperature).softmax(2).mean(0)
-        monitor.emit("phase", name="distillation")
-        distance = partial(kl, temperature=self.distil_temperature)
-        curve = fit_to_goals(student, inputs, goals, distance, self.descent, seed=task.seed, monitor=monitor)
-        return replace(fused, config={**fused.config, "curve": curve})
-
-
-def moved(inputs: Tensor, copies: int, seed: int) -> Tensor:
-    """Images (B, C, H, W) followed by copies, each shifted by its own few pixels; other inputs get no copies.
-
-    Args:
-        copies: per image.
-    """
-    if inputs.dim() != 4 or not copies:
-        return inputs
-    generator = torch.Generator().manual_seed(seed)
-    channels, height, width = inputs.shape[1:]
-    padding = usual_padding((channels, height, width))
-    return torch.cat([inputs, *(crop(inputs, padding, generator, EDGE) for _ in range(copies))])

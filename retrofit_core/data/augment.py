@@ -18,21 +18,17 @@ POLICIES = {name: name for name in ("cifar10", "imagenet", "svhn")}  # the value
 FILL = 128  # grey outside the image, as in the paper's code for AutoAugment
 
 
-def crop(pixels: Tensor, padding: int, generator: torch.Generator, mode: str = "constant") -> Tensor:
+def crop(pixels: Tensor, padding: int, generator: torch.Generator) -> Tensor:
     """Shift each image by its own offset of up to `padding` pixels, filling with black.
 
     Equals torchvision's RandomCrop(size, padding) drawn per image.
-
-    Args:
-        mode: for `torch.nn.functional.pad`: "constant" (0), or "replicate", which repeats the edge and so also suits
-            normalised images, where 0 is not black.
     """
     if not padding:
         return pixels
     n, _, height, width = pixels.shape
     draw = torch.randint(2 * padding + 1, (2, n), generator=generator, device=generator.device)
     down, right = draw.to(pixels.device)  # (n,) each
-    padded = pad(pixels, (padding,) * 4, mode=mode)  # (n, C, H + 2 padding, W + 2 padding)
+    padded = pad(pixels, (padding,) * 4)  # (n, C, H + 2 padding, W + 2 padding)
     # A view of all windows (n, C, 2 padding + 1, 2 padding + 1, H, W); only the chosen ones are copied.
     windows = padded.unfold(2, height, 1).unfold(3, width, 1)
     return windows[torch.arange(n, device=pixels.device), :, down, right]

@@ -1,10 +1,9 @@
-"""Beyond the paper: the closed form inside blocks, and training after the fusion. Ours; the paper has no such table."""
+"""Beyond the paper: the closed form inside blocks. Ours; the paper has no such table."""
 
 from .ablation import ABLATION, Change
 from .cells import Column, Table
 
-#: The closed form, and with training after it.
-FUSED, TRAINED = "KF-Linear, conductance", "KF-Linear-KD, conductance"
+FUSED = "KF-Linear, conductance"
 TOWARD, OF_BOTH = ", towards parents", ", all data"
 #: Gradient fits of whole blocks, and the closed forms inside them.
 BLOCKS = {"HF-Gradient": "HF-Linear", "KF-Gradient": "KF-Linear"}
@@ -22,16 +21,13 @@ INSIDE = tuple(
 #: Changes that come closer to the ensemble than KF-Linear.
 CLOSER = (
     Change("samples of parent 0", "ridge towards the parents", FUSED + TOWARD, FUSED),
-    Change("samples of parent 0", "then trained (KF-Linear-KD)", TRAINED, FUSED),
-    Change("samples of parent 0", "both", TRAINED + TOWARD, FUSED),
     Change("samples of both", "fused", FUSED + OF_BOTH, FUSED),
-    Change("samples of both", "then trained (KF-Linear-KD)", TRAINED + OF_BOTH, FUSED),
     Change("for comparison", "the ensemble", "Ensemble", FUSED),
 )
 
 BEYOND = Table(
     "beyond",
-    "Beyond the paper (ours): the closed form inside of blocks, and a training behind the fusion",
+    "Beyond the paper (ours): the closed form inside of blocks",
     (
         *(column for column in ABLATION.columns if not column.transformer),
         Column("ResNet-18, sharded", "digits", ("resnet18",), "sharded", 2),
@@ -48,11 +44,8 @@ BEYOND = Table(
         "PLeaS, REPAIR",
         *(f"{method}, {score}" for pair in BLOCKS.items() for method in pair for score in ("uniform", "conductance")),
         FUSED + TOWARD,
-        TRAINED,
-        TRAINED + TOWARD,
         *(f"{method}, uniform{OF_BOTH}" for pair in BLOCKS.items() for method in pair),
         f"PLeaS{OF_BOTH}",
         FUSED + OF_BOTH,
-        TRAINED + OF_BOTH,
     ),
 )

@@ -50,7 +50,6 @@ PART: dict[str, dict[str, tuple[str, ...]]] = {
             "HF-Gradient, uniform",
             "HF-Linear, uniform",
             "KF-Linear, cond",
-            "KF-Linear-KD, cond",
         ),
     },
     "30_resnet50_imagenet": {"COLUMNS": ("joint", "joint, 1k samples", "joint, 25k samples")},

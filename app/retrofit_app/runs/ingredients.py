@@ -22,7 +22,6 @@ WITHOUT_FIT = {
     "KF-Linear": "KF-Linear",
     "HF-Gradient": "HF-Linear",
     "KF-Gradient": "KF-Linear",
-    "KF-Linear-KD": "KF-Linear",
 }
 #: Groupings that ignore what neurons compute.
 CONTROLS = ("same_index", "random")

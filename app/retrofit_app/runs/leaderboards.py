@@ -40,7 +40,7 @@ USUAL = (
 FAMILIES = {
     "Retrofitting": (
         "group neurons and fit each level to the groups",
-        (*PAPERS, "KF-Linear-KD", "Auto"),
+        (*PAPERS, "Auto"),
     ),
     "Controls": (
         "fit in the same way to groups that know nothing of the neurons",
