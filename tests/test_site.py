@@ -40,7 +40,7 @@ def generated():
 @each_case("name", METHODS)
 def test_a_methods_page_has_its_formula_its_options_and_its_numbers(generated, name):
     page, method = generated[f"methods/{name.lower()}.md"], METHODS[name]
-    assert page.count("```math") in (1, 2, 3) and method.sentence in page
+    assert "```math" in page and method.sentence in page
     for option, entry in method.settings({"importance": "uniform"}).items():
         assert f"| `{option}` |" in page, option
         assert entry.help.replace("*", "\\*")[:30] in page

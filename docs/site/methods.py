@@ -41,7 +41,11 @@ def pages() -> dict[str, str]:
         ValueError: a method without a formula, or a formula without a method.
     """
     sections = (ROOT / "docs" / "formulas.md").read_text().replace("](method.md", "](../method.md").split("\n## ")[1:]
-    formulas = {name: text.strip() for name, _, text in (section.partition("\n") for section in sections)}
+    formulas = {
+        name: text.strip()
+        for names, _, text in (section.partition("\n") for section in sections)
+        for name in names.split(", ")
+    }
     if odd := METHODS.keys() ^ formulas.keys():
         raise ValueError(f"docs/formulas.md and the table of methods differ in {sorted(odd)}.")
     by_method = {_path(name): _page(method, formulas[name]) for name, method in METHODS.items()}
