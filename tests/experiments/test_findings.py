@@ -53,8 +53,13 @@ def names():
     def gap(of_column, left, right):
         return of_column.gap(left, right).points
 
-    def end(which):
-        return lambda of_column, left, right: of_column.gap(left, right).interval[which]
+    def paper(of_column, row):
+        return of_column.line(row).paper.mean
+
+    def ci(of_column, left, right):
+        """Points, and both ends of their interval."""
+        found = of_column.gap(left, right)
+        return found.points, *found.interval
 
     summary = report(results_in(RESULTS), list(TABLES), [SCALES[name] for name in SAYING]).summary
     decided = summary.decided()
@@ -106,20 +111,19 @@ def names():
         "mlp": ("ablation", "MLP, non-IID"),
         "seeds": ("neuron-importance", "uniform"),
         "groups": ("neuron-importance", "conductance"),
-        "near_zero": ("importance-histogram", "conductance"),
     }
     return {
         **{name: column(*place) for name, place in columns.items()},
         **{
             "gap": gap,
             "gains": gains,
-            "low": end(0),
-            "high": end(1),
+            "ci": ci,
             "verdicts": verdicts,
             "summary": summary,
             "decided": decided,
         },
-        "paper": lambda of_column, row: of_column.line(row).paper.mean,
+        "paper": paper,
+        "theirs": lambda of_column, left, right: paper(of_column, left) - paper(of_column, right),
         "easy": [claim for claim in decided if claim.group != INFORMATIVE],
         "informative": informative,
         "contradicted": [claim for claim in informative if claim.verdict == "contradicted"],
@@ -133,8 +137,7 @@ def names():
         ),
         "PLANE": ("fused", "parent 0", "parent 1"),
         **{"TO_UNIFORM": "adjusted Rand index to uniform", "BETWEEN_SEEDS": "adjusted Rand index between seeds"},
-        **{"LAST": "last convolution of parent 0", "FULL": "paper, cifar10 for cifar100", "PAIR": given},
-        "GIVEN": f"{given}, cifar10 for cifar100",
+        "PAIR": given,
         "clear": [claim for claim in informative if claim.deviation is not None and not claim.is_noise],
         **{"KF": "KF-Linear, conductance", "UNIFORM": "KF-Linear, uniform", "HF": "HF-Linear, conductance"},
         "claim": lambda of_table, left, right: next(
