@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from retrofit_app import runs
-from retrofit_app.address.rule import canonical, settle
+from retrofit_app.address.rule import texts_of, values_of
 from retrofit_app.pages.fuse import presets
 from retrofit_app.pages.fuse.parameters import Picks
 
@@ -60,16 +60,12 @@ def clean(page: AppTest) -> bool:
 
 def form_of(address: Mapping[str, Any]) -> tuple[str, Picks, list[str]]:
     """The preset and the picks that an address names, and what was ignored."""
-    url = {word: [text] for word, text in address.items()}
-    first = settle([presets.preset_parameter()], url, {}, {})
-    preset = first.values["preset"]
-    rest = settle(presets.parameters(preset, address.get("rows", "")), url, {}, {})
-    return preset, Picks(**rest.values), first.ignored + rest.ignored
+    first, no_preset = values_of([presets.preset_parameter()], address)
+    rest, ignored = values_of(presets.parameters(first["preset"], address.get("rows", "")), address)
+    return first["preset"], Picks(**rest), no_preset + ignored
 
 
 def address_of(preset: str, picks: Picks) -> dict[str, str]:
     """The inverse of `form_of`."""
     values = {name: getattr(picks, name) for name in presets.NAMES}
-    return canonical([presets.preset_parameter()], {"preset": preset}) | canonical(
-        presets.parameters(preset, picks.rows), values
-    )
+    return texts_of([presets.preset_parameter(), *presets.parameters(preset, picks.rows)], {"preset": preset, **values})

@@ -231,7 +231,7 @@ def picked(url: str) -> set[str]:
 
 def written(url: str) -> list[tuple[int, int]]:
     """The neurons that an address names."""
-    return neurons.read(url.partition("pick=")[2].partition("&")[0], 2)
+    return neurons.neurons_of(url.partition("pick=")[2].partition("&")[0], 2)
 
 
 def test_a_finger_scrolls_the_page_and_a_tap_picks(browser, address):

@@ -9,7 +9,7 @@ from .rule import Parameter
 MOST = 50_000
 
 
-def written(picked: Sequence[tuple[int, int]]) -> str:
+def text_of(picked: Sequence[tuple[int, int]]) -> str:
     """Neurons (parent, neuron) as a text."""
     spans: list[list[int]] = []
     for parent, neuron in sorted(set(picked)):
@@ -20,8 +20,8 @@ def written(picked: Sequence[tuple[int, int]]) -> str:
     return ".".join(f"{chr(65 + parent)}{low}" + (f"-{high}" if high > low else "") for parent, low, high in spans)
 
 
-def read(text: str, parents: int) -> list[tuple[int, int]]:
-    """The inverse of `written`.
+def neurons_of(text: str, parents: int) -> list[tuple[int, int]]:
+    """The inverse of `text_of`.
 
     Raises:
         ValueError: it is not such a list, or too long.
@@ -39,4 +39,4 @@ def read(text: str, parents: int) -> list[tuple[int, int]]:
 
 def parameter(name: str, parents: int) -> Parameter:
     """A parameter for neurons of so many parents; its value is the text in its one canonical form."""
-    return Parameter(name, "", lambda text: written(read(text, parents)), of_run=True)
+    return Parameter(name, "", lambda text: text_of(neurons_of(text, parents)), of_run=True)

@@ -1,15 +1,6 @@
-"""A page's parameters: one pure rule for the address, its last reading, and the widgets; and how forms ask for them.
+"""Parameters of pages: how each is read and written, and how forms ask for it."""
 
-The address is the truth: each change writes it once, in the callback of the used widget. If it changed without us
-(a link, Back, an edit by hand), it wins over the widgets; otherwise the widgets win.
-
-Streamlit's own binding (`bind="query-params"`, tried with 1.67) does not do: a chosen value replaces the entry of the history,
-so that Back leaves the workbench; a callback that changes two parameters makes two entries; what cannot be shown is dropped from
-the address without a word; so is the value of a control that another view hides; an option is written as its label, so that
-rewording breaks links; and what is picked in figures is no widget.
-"""
-
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -17,7 +8,6 @@ from .readers import Reader, Switch, number, one_of, path
 
 #: Most characters of a value; longer ones are nonsense. Every second of 2,000 neurons has to fit.
 LONGEST = 8000
-Query = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -40,22 +30,15 @@ class Parameter:
         """Its name in the address."""
         return self.name.replace("_", "-")
 
-    def write(self, value: Any) -> str:
+    def value(self, text: str) -> Any:
+        """A text's value; raises ValueError with what is expected."""
+        if len(text) > LONGEST:
+            raise ValueError(f"it is longer than {LONGEST} characters")
+        return self.read(text)
+
+    def text(self, value: Any) -> str:
         """A value's text."""
         return getattr(self.read, "write", str)(value)
-
-
-@dataclass(frozen=True)
-class Settled:
-    """What a page shows, what its address should say, and what was ignored."""
-
-    values: dict[str, Any]
-    address: dict[str, str]
-    """Without defaults, so that clean addresses stay clean"""
-    ignored: list[str]
-    """A sentence for each ignored value"""
-    moved: bool
-    """The widgets hold something the address lacks"""
 
 
 def option(name: str, options: Sequence[str], default: str, what: str, **ends: bool) -> Parameter:
@@ -84,54 +67,26 @@ def parameters_of(value: Any) -> list[Parameter]:
     return [Parameter(each.name, getattr(value, each.name), **each.metadata) for each in fields(value) if each.metadata]
 
 
-def settle(parameters: Sequence[Parameter], url: Query, seen: Query, widgets: Mapping[str, Any]) -> Settled:
-    """Let the address or the widget decide, parameter by parameter.
-
-    Args:
-        url: the current address; of a repeated word, the last value counts.
-        seen: the address as last read or written; empty on a new visit.
-        widgets: name -> what was chosen in widgets since the page was last shown. (What they merely hold may be another
-            run's default.)
-    """
-    values, ignored, moved = {}, [], False
+def values_of(parameters: Iterable[Parameter], texts: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """The parameters' values by name, from an address, and a sentence on each text that cannot be read."""
+    values, ignored = {}, []
     for parameter in parameters:
-        word, texts = parameter.word, list(url.get(parameter.word, ()))
-        asked, why = understood(parameter, texts[-1]) if texts else (parameter.default, "")
-        if why:
-            default = parameter.write(parameter.default) or "none"
-            ignored.append(f"Ignored {word}={texts[-1][:60]} in the address: {why}. Shown instead: {default}.")
-        elif len(texts) > 1:
-            ignored.append(f"{word} is {len(texts)} times in the address; the last one counts.")
-        values[parameter.name] = asked
-        held = widgets.get(parameter.name)
-        if held is not None and texts == list(seen.get(word, ())):
-            held, why = understood(parameter, held if isinstance(held, str) else parameter.write(held))
-            if not why:
-                values[parameter.name] = held
-                moved |= held != asked
-    return Settled(values, canonical(parameters, values), ignored, moved)
+        values[parameter.name], text = parameter.default, texts.get(parameter.word)
+        try:
+            if text is not None:
+                values[parameter.name] = parameter.value(text)
+        except ValueError as error:
+            default = parameter.text(parameter.default) or "none"
+            ignored.append(
+                f"Ignored {parameter.word}={str(text)[:60]} in the address: {error}. Shown instead: {default}."
+            )
+    return values, ignored
 
 
-def understood(parameter: Parameter, text: str) -> tuple[Any, str]:
-    """A text's value and "", or the default and why the text was not understood."""
-    if len(text) > LONGEST:
-        return parameter.default, f"it is longer than {LONGEST} characters"
-    try:
-        return parameter.read(text), ""
-    except ValueError as error:
-        return parameter.default, str(error)
-
-
-def canonical(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> dict[str, str]:
+def texts_of(parameters: Iterable[Parameter], values: Mapping[str, Any]) -> dict[str, str]:
     """The values that differ from their defaults, as an address, in the parameters' order."""
     changed = [each for each in parameters if values[each.name] != each.default]
-    return {each.word: each.write(values[each.name]) for each in changed}
-
-
-def merged(url: Query, parameters: Sequence[Parameter], address: Mapping[str, str]) -> dict[str, str]:
-    """The whole address after a change of these parameters, with one value per word; other words keep theirs."""
-    words = {parameter.word for parameter in parameters}
-    return {**{word: texts[-1] for word, texts in url.items() if texts and word not in words}, **address}
+    return {each.word: each.text(values[each.name]) for each in changed}
 
 
 # --- fields of forms: one declaration says what the address holds and how the form asks for it ----

@@ -1,20 +1,28 @@
-"""The session's side of the address: what was last read or written, and the widgets that hold its values."""
+"""What the session knows of the address, and the widgets that hold its values.
 
-from collections.abc import Callable, Mapping, Sequence
+The address is the truth. A page reads it before it draws; a widget's callback writes the new value, which makes one entry in
+the browser's history. Callbacks change the address as they last knew it, not as the browser sends it: the second of two quick
+changes leaves the browser before the first has changed the address there.
+
+Streamlit's own binding (`bind="query-params"`, tried with 1.67) does not do: a changed value replaces the entry of the history,
+so that Back leaves the workbench; a callback that changes two parameters makes two entries; what cannot be shown is dropped from
+the address without a word; so is the value of a control that another view hides; an option is written as its label, so that
+rewording breaks links; and what is picked in figures is no widget.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, cast
 from urllib.parse import urlencode
 
 import streamlit as st
 
-from retrofit_app.figures import escaped, listing
+from retrofit_app.figures import escaped
 
-from .rule import Parameter, canonical, merged, parameters_of, settle
+from .rule import Parameter, parameters_of, texts_of, values_of
 
 BUTTON = "go-"  # key prefix of buttons that change parameters of pages with lists
 Value = TypeVar("Value")
-Change = tuple[Sequence[Parameter], dict[str, str]]
-"""Parameters, and their new part of the address"""
 
 
 @dataclass
@@ -24,11 +32,19 @@ class Memory:
     parameters: dict[str, Parameter] = field(default_factory=dict)
     """Name -> parameter, as last read"""
     values: dict[str, Any] = field(default_factory=dict)
-    """As last read or written"""
-    seen: dict[str, list[str]] = field(default_factory=dict)
-    """Word -> the address's texts, as last read or written"""
-    used: set[str] = field(default_factory=set)
-    """Words that the page's run has used"""
+    """Name -> value, as last read or written"""
+
+
+@dataclass
+class Address:
+    """What the session knows about the address."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    """Word -> text, as last read or written"""
+    scopes: dict[str, Memory] = field(default_factory=dict)
+    """By page"""
+    shown: set[str] = field(default_factory=set)
+    """Scopes of the shown page"""
 
 
 @dataclass(frozen=True)
@@ -36,8 +52,6 @@ class Scope:
     """One page's parameters, separate from other pages'; the scope "" belongs to all pages."""
 
     page: str
-    optional: tuple[str | type, ...] = ()
-    """Parameters that the page does not always read, by name, or all of a dataclass"""
 
     def key(self, name: str) -> str:
         """The key of a parameter's widget."""
@@ -47,90 +61,49 @@ class Scope:
         """A frozen value of these parameters and of those it declares, with their widgets set to it. Call it before drawing
         these.
 
-        A warning names values in the address that cannot be shown; they stay there until the next change: rewriting them
+        A warning names values in the address that cannot be shown. They stay there until they are changed: rewriting them
         now would add a history entry, and Back would lead nowhere.
-
-        Raises:
-            ValueError: a parameter has the name of one that belongs to all pages.
         """
         if is_dataclass(declaring := cast(Any, kind)):
-            known = {each.name: each for each in (*parameters_of(declaring), *parameters)}
-            parameters = [known[each.name] for each in fields(declaring)]
-        memory, url = self._memory(), _url()
-        words = {parameter.word for parameter in parameters}
-        if self.page and (taken := words & ALL._memory().seen.keys()):
-            raise ValueError(
-                f"{listing(sorted(taken))} is a parameter of all pages: give that of {self.page} another name."
-            )
-        memory.parameters |= {parameter.name: parameter for parameter in parameters}
-        self.declare()
-        memory.used |= words
-        held = {parameter.name: st.session_state.get(self.key(parameter.name)) for parameter in parameters}
-        chosen = {name: value for name, value in held.items() if value != memory.values.get(name)}
-        settled = settle(parameters, url, memory.seen, chosen)
-        for sentence in settled.ignored:
+            every = {each.name: each for each in (*parameters_of(declaring), *parameters)}
+            parameters = [every[each.name] for each in fields(declaring)]
+        address, memory = _address(), self._memory()
+        values, ignored = values_of(parameters, address.texts)
+        for sentence in ignored:
             st.warning(escaped(sentence))
-        memory.seen |= {parameter.word: url.get(parameter.word, []) for parameter in parameters}
-        self._show(settled.values)
-        if settled.moved:
-            _write({self: (parameters, settled.address)})
-        return kind(**settled.values)
+        address.shown.add(self.page)
+        memory.parameters |= {parameter.name: parameter for parameter in parameters}
+        memory.values |= values
+        st.session_state.update({self.key(name): value for name, value in values.items()})
+        return kind(**values)
 
     def one(self, parameter: Parameter) -> Any:
         """The value of a single parameter; see `read`."""
         return self.read(dict, [parameter])[parameter.name]
-
-    def declare(self) -> None:
-        """Mark the optional parameters as the page's; `read` does so, too."""
-        for kind in self.optional:
-            names = [kind] if isinstance(kind, str) else [each.name for each in fields(kind)]  # type: ignore[arg-type]
-            self._memory().used |= {name.replace("_", "-") for name in names}
 
     def parameter(self, name: str) -> Parameter:
         """A parameter as last read."""
         return self._memory().parameters[name]
 
     def current(self, name: str) -> Any:
-        """A parameter's value as last read or written, whatever its widget holds; for callbacks."""
+        """A parameter's value as last read or written, whatever its widget holds."""
         return self._memory().values[name]
-
-    def change(self, **values: Any) -> None:
-        """Set parameters and their widgets in one history entry. For callbacks, which run before the page."""
-        self._show(values)
-        _write({self: self._address(values)})
-
-    def start_from(self, **values: Any) -> None:
-        """Set these parameters, and reset the page's others to their defaults. For callbacks."""
-        every = self._memory().parameters
-        for name in every:
-            st.session_state.pop(self.key(name), None)
-        self._show(values)
-        _write({self: (list(every.values()), self._address(values)[1])})
 
     def knows(self, name: str) -> bool:
         """Whether the page has read a parameter of this name."""
         return name in self._memory().parameters
 
-    def changed(
-        self,
-        name: str,
-        read: Callable[[Any], Any] = lambda value: value,
-        change: Callable[[Any], None] | None = None,
-    ) -> None:
-        """A widget's callback: write its new value. An emptied control keeps its old value.
+    def change(self, **values: Any) -> None:
+        """Write parameters in one history entry. In the middle of a page, let it run again."""
+        memory = self._memory()
+        memory.values |= values
+        parameters = [memory.parameters[name] for name in values]
+        _write([each.word for each in parameters], texts_of(parameters, values))
 
-        So does a control that arrives with the press of a key or button: browsers send all controls with every press, and
-        the second of two quick presses brings what a list showed before the first.
-        """
-        value = st.session_state[self.key(name)]
-        # Not items(): a component's key may be listed before it has a value.
-        pressed = any(str(key).startswith(BUTTON) and st.session_state.get(key) for key in list(st.session_state))
-        if value is None or pressed:
-            st.session_state[self.key(name)] = self.current(name)
-        elif change is not None:
-            change(read(value))
-        else:
-            self.change(**{name: read(value)})
+    def start_from(self, **values: Any) -> None:
+        """Write these parameters, and reset the page's others to their defaults."""
+        every = self._memory().parameters.values()
+        self.change(**{each.name: each.default for each in every} | values)
 
     def control(
         self,
@@ -138,34 +111,35 @@ class Scope:
         read: Callable[[Any], Any] = lambda value: value,
         change: Callable[[Any], None] | None = None,
     ) -> dict[str, Any]:
-        """The key and callback that make a widget the control of a parameter.
+        """The key and callback that make a widget, drawn next, the control of a parameter. An emptied one keeps its value.
+
+        So does one that arrives with the press of a key or button: browsers send all controls with every press, and the
+        second of two quick presses brings what a list showed before the first.
 
         Args:
             read: turns the widget's value into the parameter's.
             change: writes it, if other parameters change with it.
         """
-        return {"key": self.key(name), "on_change": self.changed, "args": (name, read, change)}
+        key = self.key(name)
+        st.session_state[key] = self.current(name)  # a fragment may not have read it
 
-    def move(self, **values: Any) -> None:
-        """Write parameters only into the address, which then wins over the widgets. For the middle of a page, whose
-        widgets are already drawn; the page has to run again."""
-        _write({self: self._address(values)}, seen=False)
+        def write() -> None:
+            # Not items(): a component's key may be listed before it has a value.
+            pressed = any(
+                str(each).startswith(BUTTON) and st.session_state.get(each) for each in list(st.session_state)
+            )
+            if (value := st.session_state[key]) is not None and not pressed:
+                change(read(value)) if change else self.change(**{name: read(value)})
+
+        return {"key": key, "on_change": write}
 
     def address(self) -> dict[str, str]:
         """The page's choices, as a link to it carries them."""
         memory = self._memory()
-        return canonical(list(memory.parameters.values()), memory.values)
+        return texts_of(memory.parameters.values(), memory.values)
 
     def _memory(self) -> Memory:
-        return _memories().setdefault(self.page, Memory())
-
-    def _show(self, values: dict[str, Any]) -> None:
-        self._memory().values.update(values)
-        st.session_state.update({self.key(name): value for name, value in values.items()})
-
-    def _address(self, values: dict[str, Any]) -> Change:
-        parameters = [self._memory().parameters[name] for name in values]
-        return parameters, canonical(parameters, values)
+        return _address().scopes.setdefault(self.page, Memory())
 
 
 #: What all pages share: the run.
@@ -173,62 +147,37 @@ ALL = Scope("")
 
 
 def begin() -> None:
-    """Forget which parameters were used; for the start of a page."""
-    for memory in _memories().values():
-        memory.used.clear()
+    """Read the address; for the start of a page."""
+    _address().texts = dict(st.query_params)
+    _address().shown.clear()
 
 
-def unused() -> str:
-    """A sentence about parameters in the address that the page has not used; call it last."""
-    used = set().union(*(memory.used for memory in _memories().values()))
-    strange = [f"{word}={texts[-1][:60]}" for word, texts in _url().items() if texts and word not in used]
-    return f"Ignored {listing(strange)} in the address: this page has no such parameter." if strange else ""
-
-
-def change_run(name: str, same_networks: bool) -> None:
-    """Show another run in one change of the address, which drops what that run may lack. For callbacks."""
-    ALL._show({"run": name})
-    open_run(name, same_networks, seen=True)
-
-
-def open_run(name: str, same_networks: bool = True, *, seen: bool = False) -> None:
-    """Show another run through the address alone, which then wins over the widgets; see `Scope.move`.
-
-    Other pages also forget what opening another run resets.
-    """
-    changes = {ALL: ALL._address({"run": name})}
-    for page, memory in _memories().items():
-        lost = [each for each in memory.parameters.values() if each.until_run or (each.of_run and not same_networks)]
-        if page and memory.used:
-            changes[Scope(page)] = lost, {}
-        else:
-            memory.values |= {each.name: each.default for each in lost if each.until_run}
-    _write(changes, seen)
+def open_run(name: str, same_networks: bool = True) -> None:
+    """Show another run, and reset parameters that it may lack. In the middle of a page, let it run again."""
+    address, words = _address(), []
+    for page, memory in address.scopes.items():
+        for each in memory.parameters.values():
+            if each.until_run or (each.of_run and not same_networks):
+                memory.values[each.name] = each.default
+                words += [each.word] if page in address.shown else []
+    ALL._memory().values["run"] = name
+    _write(["run", *words], texts_of([ALL.parameter("run")], {"run": name}))
 
 
 def link() -> str:
     """This page's address with all choices, for copying."""
-    parameters = {word: texts[-1] for word, texts in _url().items() if texts}
-    return (st.context.url or "") + (f"?{urlencode(parameters)}" if parameters else "")
+    texts = _address().texts
+    return (st.context.url or "") + (f"?{urlencode(texts)}" if texts else "")
 
 
-def _memories() -> dict[str, Memory]:
-    return st.session_state.setdefault("_address", {})
+def _address() -> Address:
+    return st.session_state.setdefault("_address", Address())
 
 
-def _url() -> dict[str, list[str]]:
-    return {word: st.query_params.get_all(word) for word in st.query_params}
-
-
-def _write(changes: Mapping[Scope, Change], seen: bool = True) -> None:
-    """Write several parameters in one message, which makes one history entry."""
-    before = {word: texts[-1] for word, texts in _url().items()}
-    whole = before
-    for parameters, address in changes.values():
-        whole = merged({word: [text] for word, text in whole.items()}, parameters, address)
-    if whole != before:
+def _write(words: Sequence[str], texts: dict[str, str]) -> None:
+    """Replace these words of the address by their new texts, in one message, which makes one history entry."""
+    address = _address()
+    others = {word: text for word, text in address.texts.items() if word not in words}
+    if (whole := {**others, **texts}) != address.texts:
+        address.texts = whole
         st.query_params.from_dict(whole)
-    if seen:
-        for scope, (parameters, _) in changes.items():
-            texts = {each.word: [whole[each.word]] if each.word in whole else [] for each in parameters}
-            scope._memory().seen |= texts

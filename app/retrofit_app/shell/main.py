@@ -8,7 +8,6 @@ from pathlib import Path
 import streamlit as st
 
 from retrofit_app.address import session
-from retrofit_app.figures import escaped
 from retrofit_app.shell import navigation, picker
 from retrofit_app.shell.mark import dress, mark
 from retrofit_app.widgets.errors import guarded
@@ -26,10 +25,7 @@ def whole() -> None:
     session.begin()
     choice = picker.pick_run()
     st.set_page_config(page_title=f"{page.title} · {choice.entry.name}")
-    above = st.container()
     page.run()
-    if sentence := session.unused():
-        above.warning(escaped(sentence))
 
 
 page = navigation.chosen()

@@ -46,7 +46,7 @@ def pick_run() -> Choice:
     if before and before.entry.name not in by_name and ALL.address().get("run") == before.entry.name:
         gone = f"run {before.entry.name} no longer exists: its folder was deleted. This is another one."
         st.warning(escaped(first_up(unreadable.get(before.entry.folder, gone))))
-        ALL.move(run=first)
+        ALL.change(run=first)
     chosen = ALL.one(option("run", list(by_name), first, "run"))
     with st.sidebar:
         navigation.menu()
@@ -80,13 +80,13 @@ def _changed(by_name: dict[str, runs.Entry], before: runs.Entry) -> None:
     same = chosen.networks == before.networks and all(
         chosen.config.get(name) == before.config.get(name) for name in ("target", "boundaries")
     )
-    session.change_run(chosen.name, same_networks=same)
+    session.open_run(chosen.name, same_networks=same)
 
 
 def leave_run(name: str) -> None:
     """Show the first run in place of this one."""
     if choice().entry.name == name:
-        ALL.move(run=choice().first)
+        ALL.change(run=choice().first)
 
 
 def open_run(name: str) -> None:

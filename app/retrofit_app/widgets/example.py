@@ -18,7 +18,7 @@ from . import readings
 from .charts import why
 from .pad import pad
 
-EXAMPLE = Scope("example", ("example",))
+EXAMPLE = Scope("example")
 DRAWN = "drawn"
 BOX, PAD, MOVED, OPENED = "example-box", "example-pad", "example-moved", "example-opened"
 
@@ -39,7 +39,7 @@ def follow(entry: runs.Entry, palette: Palette, level: str = "") -> None:
     with box, st.spinner("Running all networks…", show_time=True):
         try:
             if not example:
-                EXAMPLE.move(example=_first(entry))
+                EXAMPLE.change(example=_first(entry))
                 st.rerun()
             _followed(entry, palette, example, level)
         except (OSError, ValueError, KeyError) as error:

@@ -84,7 +84,7 @@ class Shelf:
 
     def begin(self, entry: runs.Entry, config: Any) -> None:
         """Start the requested work, and show it; raises as `followups.begin`."""
-        self.scope.move(**self.key_of(followups.begin(entry, config).name))
+        self.scope.change(**self.key_of(followups.begin(entry, config).name))
 
     def key_of(self, name: str) -> dict[str, Any]:
         """The parameters that show the work with this key."""

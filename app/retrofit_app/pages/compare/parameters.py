@@ -54,8 +54,7 @@ class Swept:
     seeds: int = declared(1, number(1, MOST_SEEDS, 0))
 
 
-#: A view reads its own parameters and keeps the others', to which its user may come back.
-COMPARE = Scope("compare", (RunTable, Board, Swept, "left", "right", "upper", "lower"))
+COMPARE = Scope("compare")
 
 
 def swept_run(runs: Sequence[str], usual: str) -> str:

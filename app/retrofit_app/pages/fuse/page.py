@@ -19,7 +19,6 @@ from . import (
     ingredients,
     lecture,
     lost,
-    presets,
     seen,
     summary,
     tuning,
@@ -32,8 +31,6 @@ from . import (
 def page() -> None:
     """Draw the view that the address names; the default is a finished run, or the state of an unfinished one."""
     choice, view = picker.choice(), views.view()
-    for scope in (example.EXAMPLE, presets.FORM, tuning_form.TUNING):
-        scope.declare()
     is_result = view == "result" and choice.entry.state == "done"
     look = lectures.read()
     if is_result:

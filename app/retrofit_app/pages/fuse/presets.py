@@ -75,7 +75,7 @@ class Start:
     rows: str
 
 
-FORM = Scope("fuse", (Start, Picks))
+FORM = Scope("fuse")
 
 
 def preset_parameter() -> Parameter:

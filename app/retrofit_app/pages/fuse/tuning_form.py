@@ -44,7 +44,7 @@ def _config(settings: Mapping[str, Any]) -> Any:
     return FinetuneConfig.from_json(settings)
 
 
-TUNING = Scope("tuning", ("tuned", TuningForm))
+TUNING = Scope("tuning")
 TUNINGS = Shelf(FINETUNING, "fine-tuning", TUNING, "tuned", _config, until_run=True)
 
 

@@ -22,7 +22,7 @@ class Listing:
     """Names of leaderboards whose runs are listed"""
 
 
-VIEW = Scope("fuse-view", (Listing,))
+VIEW = Scope("fuse-view")
 
 
 def view() -> str:

@@ -75,7 +75,7 @@ class Among:
     """The key of one of the run's fine-tunings"""
 
 
-LANDSCAPE = Scope("landscape", (Among, LandscapeForm))
+LANDSCAPE = Scope("landscape")
 
 
 def drawing(key: Parameter, likes: Sequence[str]) -> Drawing:

@@ -23,7 +23,6 @@ from .view import NETWORK, View
 def page() -> None:
     """Draw the network, the stepper, and one level's steps."""
     entry, palette = picker.choice().entry, widgets.palette()
-    example.EXAMPLE.declare()
     with st.container(key="heading"):
         st.title("Where is knowledge lost?", anchor=False)
     if entry.state != "done":

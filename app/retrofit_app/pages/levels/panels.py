@@ -194,7 +194,7 @@ def flow_table(view: View, rows: list[int]) -> pd.DataFrame:
 
 def text_of(grouped: Neurons, rows: list[int]) -> str:
     """Neurons as in the address."""
-    return neurons.written([(int(grouped.parents[row]), int(grouped.numbers[row])) for row in rows])
+    return neurons.text_of([(int(grouped.parents[row]), int(grouped.numbers[row])) for row in rows])
 
 
 def show_picked(view: View) -> None:

@@ -122,7 +122,7 @@ class View:
 
     def rows(self, name: str) -> list[int]:
         """This level's neurons in "pick" or "mark", as numbers among all of its neurons."""
-        named = neurons.read(getattr(self.look, name), len(self.report.widths))
+        named = neurons.neurons_of(getattr(self.look, name), len(self.report.widths))
         return readings.rows_of(readings.grouping(self.entry, self.index), named)
 
     def missing(self) -> None:

@@ -36,7 +36,7 @@ class Place:
     """The cell whose recipe is open; "" for none"""
 
 
-PAPER = Scope("paper", (Rows, Place, "column", "picture"))
+PAPER = Scope("paper")
 
 
 def table(names: Collection[str]) -> str:
