@@ -187,22 +187,6 @@ def test_a_click_on_a_heading_makes_the_tables_follow_its_score(open_page):
     page.wait_for_url(lambda url: "score=" not in url)  # that of the run
 
 
-def test_a_picked_neuron_leads_to_the_images_that_excite_its_group(open_page):
-    page = open_page(f"{RUN}&level={FIRST}&panel=images")
-    shown(page, FIRST)
-    rows = page.locator(".retrofit-exciting figure")
-    rows.first.wait_for()
-    page.locator(PICTURES).nth(1).focus()  # that of the run
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    name, cluster = re.match(r"neuron (\w+)\ngroup (\d+)", page.locator(TIP).inner_text()).groups()
-    page.keyboard.press("Enter")
-    page.wait_for_url(lambda url: {f"neuron={cluster}", f"pick={name}"} <= set(url.partition("?")[2].split("&")))
-    rows.filter(has_text=f"Fused neuron {cluster}").wait_for()
-    words = rows.first.locator("figcaption").inner_text()
-    assert words.splitlines()[0] == name  # the picked one comes before other members
-
-
 @pytest.mark.long
 def test_pictures_are_gone_through_by_keyboard(open_page):
     page = open_page(f"{RUN}&level={FIRST}&lecture=1")

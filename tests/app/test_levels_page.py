@@ -3,22 +3,26 @@
 import io
 import json
 import re
+import shutil
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from streamlit.testing.v1 import AppTest
 
 from retrofit_app import figures, runs, widgets
 from retrofit_app.figures.neurons import counterparts
 from retrofit_app.figures.plane import ALONE, OTHER
-from retrofit_app.models import activity
+from retrofit_app.models.outputs import outputs
 from retrofit_app.pages.learn import page as learn
 from retrofit_app.pages.levels.reading import LEARNED
 from retrofit_app.runs import levels
 from retrofit_app.widgets import readings
+from retrofit_core.data import load
+from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.runs.record import checksums
 from retrofit_core.runs.store import worker_of
 from retrofit_core.runs.worker import CHILDREN
@@ -225,7 +229,7 @@ def test_two_groupings_stand_side_by_side_with_their_index(record):
 def test_what_experts_look_at_and_the_words_on_the_pictures_unfold_by_a_button(record):
     page = open_page(run="analysed", level="features.0")
     assert clean(page) and page.query_params.get("panel") is None
-    assert page.segmented_control(key="levels-panel").value == "images"
+    assert page.segmented_control(key="levels-panel").value == "scores"
     assert "look-cluster" not in [button.key for button in page.button]
     page.button(key="expert").click().run()
     page.toggle(key="levels-outliers").set_value(True).run()
@@ -242,9 +246,7 @@ def test_what_experts_look_at_and_the_words_on_the_pictures_unfold_by_a_button(r
 
 def test_the_target_is_the_weighted_mean_of_the_members(record):
     entry = runs.read_entry(record)
-    grouped, seen = readings.grouping(entry, 1), activity.activity(entry, 1)
-    answers = np.concatenate([values.double().numpy() for values in seen.at[:2]], axis=1)
-    assert all((at <= most + 1e-6).all() for at, most in zip(seen.at, seen.values, strict=True))
+    grouped, answers = readings.grouping(entry, 1), outputs(entry, 1)
     cluster = int(np.argmax(grouped.counts))
     members = np.flatnonzero(grouped.labels == cluster)
     picture = figures.members_and_target(grouped, cluster, answers, figures.LIGHT)
@@ -255,6 +257,24 @@ def test_the_target_is_the_weighted_mean_of_the_members(record):
     assert "Does it reach its target?" not in words(open_page(run="analysed", step="targets"))
     fitted = words(open_page(run="analysed", step="fit"))
     assert "Does it reach its target?" in fitted and "What do neurons keep?" in fitted
+
+
+def test_outputs_of_the_last_level_are_the_networks_own_and_a_changed_network_is_refused(record):
+    images, entry = load("digits", "test"), runs.read_entry(record)
+    with torch.no_grad():
+        logits = [load_model(runs.BUNDLED / f"parent-{n}.safetensors")[0](images.inputs()) for n in range(2)]
+    assert outputs(entry, 3) == pytest.approx(torch.cat(logits, dim=1).numpy(), abs=1e-4)
+    copy = shutil.copytree(record, record.parent / "copy")
+    path = copy / "config.json"
+    facts = json.loads(path.read_text())
+    own = [f"own-{name}" for name in facts["config"]["models"]]
+    facts["inputs"] |= {new: facts["inputs"][old] for new, old in zip(own, facts["config"]["models"], strict=True)}
+    facts["config"]["models"] = own
+    path.write_text(json.dumps(facts))
+    for name in own:
+        shutil.copy(runs.BUNDLED / "parent-1.safetensors", record.parent / name)
+    with pytest.raises(ValueError, match="own-parent-0.safetensors is not the network that this run fused"):
+        outputs(runs.read_entry(copy), 0)
 
 
 def test_neurons_of_the_last_level_have_the_names_of_their_classes(record):
@@ -278,31 +298,6 @@ def test_a_cluster_is_followed_to_the_other_scores(record):
     assert table.loc["Uniform", "stayed"] == most and table.loc["Uniform", "left"] == members.sum() - most
     assert table.loc["Uniform", "joined"] == (there == table.loc["Uniform", "most go to"]).sum() - most
     assert table.loc["Uniform", "spread over"] == len(set(there[members].tolist()))
-
-
-def rows_of_images(page: AppTest) -> list[str]:
-    """The rows of images that excite neurons, as HTML."""
-    bodies = [element.proto.body for element in page.get("html")]
-    return [row for body in bodies if "class='retrofit-exciting'" in body for row in body.split("<figure")[1:]]
-
-
-def test_images_that_excite_a_group_stand_beside_those_of_its_fused_neuron(record):
-    page = open_page(run="analysed", level="features.0", panel="images", neuron="3", pick="B4")
-    assert clean(page)
-    report = readings.record(runs.read_entry(record)).levels[0]
-    members = int((report.labels == 3).sum())
-    rows = rows_of_images(page)
-    assert "Fused neuron 3" in rows[-1] and len(rows) == 1 + min(members, 6)
-    assert all(row.count("<img") == 2 and row.count("<b>") == 8 for row in rows)  # with its weights
-    assert "**Target** = " in words(page) and "follows it: correlation" in rows[-1]
-    page.button(key="expert").click().run()
-    page.toggle(key="levels-same_images").set_value(True).run()
-    assert page.query_params["same-images"] == "1"
-    assert [row.count("<img") for row in rows_of_images(page)] == [2] + [1] * (len(rows) - 1)
-    page.selectbox(key="levels-neuron").set_value("5").run()
-    assert page.query_params["neuron"] == "5" and "Fused neuron 5" in rows_of_images(page)[-1]
-    followed = open_page(run="analysed", level="features.0", panel="images", neuron="3", example="7")
-    assert clean(followed) and all(row.count("· example") == 3 for row in rows_of_images(followed))  # alt, tip, word
 
 
 def test_a_missing_analysis_is_started_watched_and_cancelled(runs_folder, sleeper):

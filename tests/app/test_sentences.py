@@ -22,7 +22,6 @@ from retrofit_app.pages.compare import ranking
 from retrofit_app.pages.compare.table import findings
 from retrofit_app.pages.fuse import configs, lost, presets
 from retrofit_app.pages.fuse.parameters import Picks
-from retrofit_app.pages.levels import exciting
 from retrofit_app.pages.levels.grouping import sizes_words
 from retrofit_app.runs import headline as first_page
 from retrofit_app.runs import methods, paper, records
@@ -194,16 +193,7 @@ def of_tile(name: str, **settings: object) -> str:
     return next(tile.note for row in first_page.rows(entry, None) for tile in row if tile.name == name)
 
 
-def of_target(*weights: float) -> str:
-    members = len(weights)
-    names = [f"A{index}" for index in range(members)]
-    return exciting.target_words(Made(labels=np.zeros(members), weights=np.array(weights), names=names), 0)
-
-
 SAID = [
-    (of_target(*[1.0] * 8), "12 % A5 + 25 % from 2 others", "A6"),  # more than are named, each as much as those
-    (of_target(3.0, 1.0, 0.001), "75 % A0 + 25 % A1 + 0 % from 1 other", "others"),
-    (of_target(3.0, 1.0), "75 % A0 + 25 % A1", "other"),
     (records._spec_words("cnn"), "cnn", "-"),
     (records._spec_words('{"architecture": "cnn", "widths": [8, 16, 16]}'), "cnn 8-16-16", "{"),
     (of_architectures("cnn", '{"architecture": "cnn", "widths": [8]}'), "2 cnn and cnn 8 networks", ","),

@@ -9,7 +9,7 @@ from retrofit_app import runs
 from retrofit_app.figures.followed import Answer, Step, Strong
 from retrofit_app.runs import methods
 
-from . import activity, predictions, samples, sources
+from . import outputs, predictions, samples, sources
 from .kept import kept
 from .predictions import Network
 
@@ -176,8 +176,8 @@ def _ranges(entry: runs.Entry) -> list[list[Any]]:
     images = sources.test_images(entry)
     rows = balanced(images.labels, min(RANGED, len(images)), generator=torch.Generator().manual_seed(0))
     found = []
-    for levels in activity.levels(entry).networks:
-        batches = [activity.largest(levels, images.inputs(batch)) for batch in rows.split(activity.BATCH)]
+    for levels in outputs.levels(entry).networks:
+        batches = [outputs.largest(levels, images.inputs(batch)) for batch in rows.split(outputs.BATCH)]
         found.append([torch.stack(torch.aminmax(torch.cat(each), dim=0)) for each in zip(*batches, strict=True)])
     return found
 
@@ -188,12 +188,12 @@ def _steps(entry: runs.Entry, pixels: bytes, _reports: Sequence[Any]) -> list[St
 
     from retrofit_core.inspection.analysis.accuracy import readings, stopped
 
-    plan, x = activity.levels(entry), sources.test_images(entry).normalise(_tensor(entry, pixels))
+    plan, x = outputs.levels(entry), sources.test_images(entry).normalise(_tensor(entry, pixels))
     ranges = _ranges(entry)
     shares = [
         [
             ((value[0] - low) / (high - low).clamp_min(1e-9)).clamp(0, 1)
-            for value, (low, high) in zip(activity.largest(levels, x), of_network, strict=True)
+            for value, (low, high) in zip(outputs.largest(levels, x), of_network, strict=True)
         ]
         for levels, of_network in zip(plan.networks, ranges, strict=True)
     ]

@@ -47,12 +47,6 @@ def follow(entry: runs.Entry, palette: Palette, level: str = "") -> None:
             why(f"The image cannot be followed: {text}")
 
 
-def image(entry: runs.Entry) -> int | None:
-    """The test image that is followed, if it is one."""
-    chosen = EXAMPLE.one(_parameter(entry)) if following.is_possible(entry) else ""
-    return int(chosen) if chosen not in ("", DRAWN) else None
-
-
 def relink() -> None:
     """Rerun the page if another example was chosen, because the sidebar's links carry it; call it at the start of a
     fragment."""

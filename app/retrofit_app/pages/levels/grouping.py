@@ -73,7 +73,7 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
             "through groups (up, down) and neurons, Enter picks the neuron, and Space its group. Picked neurons have a ring "
             "under every score, and a table below lists them.",
         )
-        help = "Another seed, the whole frame, whose images excite, one group, all neurons."
+        help = "Another seed, the whole frame, one group, all neurons."
         is_open = widgets.unfolds("Expert", "expert", help)
     if is_open:
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="expert-row"):
@@ -81,7 +81,7 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
 
 
 def expert(view: View) -> None:
-    """Draw the choice of seed, frame and images, and the closer looks at one cluster and all neurons."""
+    """Draw the choice of seed and frame, and the closer looks at one cluster and all neurons."""
     seeds = len(view.analysis.labels[view.look.score]) if view.analysis is not None else 1
     if seeds > 1:
         st.selectbox(
@@ -96,12 +96,6 @@ def expert(view: View) -> None:
         "Outliers",
         **LEVELS.control("outliers"),
         help="Widens the frame until every neuron is inside. Otherwise those outside are on its border, with a stroke outwards.",
-    )
-    st.toggle(
-        "The fused neuron's images for all",
-        **LEVELS.control("same_images"),
-        help="Under *How is one group made?* On: every row shows the fused neuron's images, with the activity of each member on "
-        "them. Off: every neuron has its own images.",
     )
     panels.expert()
 
@@ -185,8 +179,6 @@ def looks(view: View) -> neurons.Looks:
 def pick(view: View, rows: list[int]) -> None:
     """Pick neurons."""
     run = readings.grouping(view.entry, view.index)
-    # Looks at one cluster also move to that of the picked neurons.
-    looked_at = {"cluster": view.grouping().labels, "images": run.labels}.get(view.look.panel)
-    clusters = set() if looked_at is None else set(looked_at[rows].tolist())
-    name = {"cluster": "cluster", "images": "neuron"}.get(view.look.panel, "")
-    LEVELS.change(pick=panels.text_of(run, rows), **({name: str(clusters.pop())} if len(clusters) == 1 else {}))
+    clusters = set(view.grouping().labels[rows].tolist()) if view.look.panel == "cluster" else set()
+    # A look at one cluster moves to that of the picked neurons.
+    LEVELS.change(pick=panels.text_of(run, rows), **({"cluster": str(clusters.pop())} if len(clusters) == 1 else {}))

@@ -10,7 +10,6 @@ from retrofit_app import figures, widgets
 from retrofit_app.address import neurons
 from retrofit_app.figures import Neurons, escaped, title
 
-from . import exciting
 from .parameters import EXPERT, LEVELS, PANELS
 from .view import View
 
@@ -24,9 +23,8 @@ def panel(view: View) -> None:
         required=True,
         format_func=PANELS.__getitem__,
         help=(
-            "Shows how a group became a fused neuron and what excites it, how alike the groupings are, or how large the "
-            "groups are. Expert, above, has more. The score whose name is bold above the pictures decides; click "
-            "another name to change it."
+            "Shows how alike the groupings are, or how large the groups are. Expert, above, has more. The score whose name "
+            "is bold above the pictures decides; click another name to change it."
         ),
     )
     if view.look.panel == "scores":
@@ -36,8 +34,6 @@ def panel(view: View) -> None:
         view.chart("sizes", f"**Group sizes**, {escaped(title(view.look.score))}", **options)
     elif view.look.panel == "cluster":
         one_cluster(view)
-    elif view.look.panel == "images":
-        exciting.panel(view)
     else:
         st.markdown("**All neurons**, the most important first. Tick rows to ring these neurons in the pictures.")
         neuron_rows(view, view.neurons().sort_values("importance × mean", ascending=False), "all")

@@ -11,7 +11,6 @@ from retrofit_app.address.session import Scope
 LEVELS = Scope("levels")
 #: One at a time: hidden ones are neither sent nor drawn when the level changes.
 PANELS = {
-    "images": "How is one group made?",
     "scores": "Do the scores group differently?",
     "sizes": "Group sizes",
     "cluster": "Follow one group",
@@ -45,10 +44,8 @@ class Look:
     """Neurons that stay bright, in the form of `address.neurons`"""
     mark: str
     """Neurons with a ring"""
-    panel: str = declared("images", one_of(PANELS, "closer look"))
+    panel: str = declared("scores", one_of(PANELS, "closer look"))
     outliers: bool = switch("frame with outliers")
-    same_images: bool = switch("choice of images")
-    """Whether all members of a group get the images that excite its fused neuron"""
 
 
 def where(names: Sequence[str], default: str) -> Where:

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from retrofit_app import figures, widgets
-from retrofit_app.figures import escaped, letter, listing, title
-from retrofit_app.models import activity
+from retrofit_app import figures, runs, widgets
+from retrofit_app.figures import Neurons, escaped, title
+from retrofit_app.models import outputs, sources
 from retrofit_app.runs import methods
 from retrofit_app.widgets import readings
 
-from . import exciting
 from .grouping import grouping
+from .parameters import LEVELS
 from .view import HEIGHT, View
 
 
@@ -22,8 +22,6 @@ def activations(view: View) -> None:
         "Neurons that respond alike to the same samples are close together, whichever network they come from. They are worth "
         "merging."
     )
-    if (words := answering_words(view)) and not view.lecture:
-        st.markdown(words)
     left, right = st.columns(2, gap="large")
     with left:
         view.chart(
@@ -35,22 +33,6 @@ def activations(view: View) -> None:
             "activity",
             "**How strongly do they respond?**",
         )
-
-
-def answering_words(view: View) -> str:
-    """How many neurons ever answer, if a ReLU decides that; empty if images or networks cannot be read."""
-    try:
-        counts = activity.answering(view.entry, view.index)
-    except (OSError, ValueError, KeyError):
-        return ""
-    widths = [*view.report.widths, view.report.width]
-    names = [*map(letter, range(len(view.report.widths))), "the fused network"]
-    parts = [
-        f"{count} of {width}{' neurons' * (name == 'A')} of {name}"
-        for count, width, name in zip(counts, widths, names, strict=False)
-    ]
-    others = ": the ReLU stops the others" if [*counts] != widths[: len(parts)] else ""
-    return f"On the test images {listing(parts)} ever answer{others}." if parts else ""
 
 
 def importance(view: View) -> None:
@@ -81,7 +63,6 @@ def targets(view: View) -> None:
             "Each fused head keeps the directions of its heads that matter most for where they attend. Such a direction, a "
             "mixture of all their neurons, is the target of a fused neuron."
         )
-        exciting.heads(view)
         return
     aligned = view.report.form == "aligned"
     view.say(
@@ -94,14 +75,14 @@ def targets(view: View) -> None:
         return
     run, neuron = readings.grouping(view.entry, view.index), int(view.look.neuron)
     if not view.lecture:
-        exciting.one_neuron(run)
+        one_neuron(run)
         st.markdown(figures.members_words(run, neuron))
     try:
-        seen = activity.activity(view.entry, view.index)
+        answers = outputs.outputs(view.entry, view.index)
     except (OSError, ValueError, KeyError) as error:
-        exciting.unreadable(view, "outputs", error)
+        text = runs.without_folders(error, sources.located(sources.source_of(view.entry).data), view.entry.base)
+        widgets.why(f"The outputs are not shown: {text}")
         return
-    answers = np.concatenate([values.double().numpy() for values in seen.at[: len(run.widths)]], axis=1)
 
     def draw(colours: figures.Palette) -> figures.Picture:
         picture = figures.members_and_target(run, neuron, answers, colours)
@@ -116,8 +97,24 @@ def targets(view: View) -> None:
         bare=bool(view.lecture),
     )
     view.note(
-        f"Each sample is one of {len(answers):,} {seen.split} images; of convolutions and tokens, a position drawn at random. "
+        f"Each sample is one of {len(answers):,} test images; of convolutions and tokens, a position drawn at random. "
         "The fusion uses all positions of the fusion samples."
+    )
+
+
+def one_neuron(run: Neurons) -> None:
+    """Draw the choice of a group, and so of its fused neuron."""
+    ranked = np.argsort(-run.counts, kind="stable").tolist()
+    st.selectbox(
+        "A group of the run",
+        [str(neuron) for neuron in ranked],
+        **LEVELS.control("neuron"),
+        width=260,
+        format_func=lambda neuron: (
+            f"{neuron}{run.class_of(int(neuron))} · {run.counts[int(neuron)]} member"
+            f"{'' if run.counts[int(neuron)] == 1 else 's'}"
+        ),
+        help="Each group of the run becomes one neuron of the fused network. The largest groups come first.",
     )
 
 
@@ -128,7 +125,7 @@ def detail(view: View) -> None:
     if view.lecture:
         view.chart("fit", f"{heading} Fused neuron {neuron}", neuron=neuron)
         return
-    exciting.one_neuron(grouped)
+    one_neuron(grouped)
     rows = np.flatnonzero(grouped.labels == neuron)
     named = ", ".join(grouped.names[row] for row in rows[: readings.MEMBERS]) + (
         "…" if len(rows) > readings.MEMBERS else ""
