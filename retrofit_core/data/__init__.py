@@ -14,22 +14,21 @@ from . import cifar, digits, folders, medmnist, mnist, parquet, tiny_imagenet
 from .datasets import DATASETS, DataSet, plain, recognise
 from .images import Constants, Images, check_images, normalisation
 from .sizes import Fit, fit_to
-from .splitfiles import SplitFiles, read_once
-from .splitnames import NAMES, split_of
+from .splitfiles import NAMES, SplitFiles, read_once
 
 #: Environment variable with folders of data sets, besides ./data; separated as in PATH.
 VARIABLE = "RETROFIT_DATA"
 #: Splits that may replace another one, in order of preference.
 STAND_INS = {"test": ("test", "val")}
 #: Functions that look for a split in a folder: (folder, split) -> its files, or None.
-FORMATS: dict[str, Callable[[Path, str], SplitFiles | None]] = {
-    "parquet files": parquet.find,
-    "IDX files": mnist.find,
-    "CIFAR-10's batches": partial(cifar.find, "cifar10"),
-    "CIFAR-100's files": partial(cifar.find, "cifar100"),
-    "MedMNIST's .npz": medmnist.find,
-    "Tiny-ImageNet": tiny_imagenet.find,
-}
+FORMATS: tuple[Callable[[Path, str], SplitFiles | None], ...] = (
+    parquet.find,
+    mnist.find,
+    partial(cifar.find, "cifar10"),
+    partial(cifar.find, "cifar100"),
+    medmnist.find,
+    tiny_imagenet.find,
+)
 
 
 def load(
@@ -51,7 +50,7 @@ def load(
     the test split.
 
     Args:
-        split: "train", "val" or "test", or another common name of these, in any case.
+        split: "train", "val" or "test".
         size: resize the shorter side of each image to this and keep the central square (ImageNet: resize to 8/7 of it).
             Default: the data set's own (ImageNet 224, Tiny-ImageNet 64), else keep images as they are, which must then
             have one size.
@@ -111,11 +110,10 @@ def digest(source: str | Path, split: str = "train") -> str:
 
 
 def _known(split: str) -> str:
-    """Raises ValueError: not a common name of a split."""
-    known = split_of(split)
-    if known is None:
+    """Raises ValueError: not the name of a split."""
+    if split not in NAMES:
         raise ValueError(f"unknown split {split!r}. Known: {', '.join(NAMES)}.")
-    return known
+    return split
 
 
 @dataclass(frozen=True)
@@ -139,8 +137,8 @@ def _find(source: str, split: str) -> tuple[str, Notes, SplitFiles]:
     if source == "digits":
         return "digits", Notes(), SplitFiles(lambda channels, fit: digits.read(split))
     folder = _folder(source)
-    files = [place / "classes.json" for place in folders.wrapped(folder)]
-    notes = next((_notes(path) for path in files if path.is_file()), Notes())
+    path = folder / "classes.json"
+    notes = _notes(path) if path.is_file() else Notes()
     if split_files := _files_of(folder, *STAND_INS.get(split, (split,))):
         name = recognise(folder.name, *split_files.names) or folder.name
         return name, notes, replace(split_files, files=(*([notes.path] if notes.path else []), *split_files.files))
@@ -159,25 +157,9 @@ def _find(source: str, split: str) -> tuple[str, Notes, SplitFiles]:
 
 
 def _files_of(folder: Path, *splits: str) -> SplitFiles | None:
-    """The files of the first of these splits found in a folder or one that it wraps."""
-    places = folders.wrapped(folder)
-    for split in splits:
-        # Folders of images come last, because they could be anything.
-        if files := _in_format(folder, split) or folders.find(places, split):
-            return files
-        for place in places[1:]:
-            if files := _in_format(place, split):
-                return replace(files, names=(place.name, *files.names))
-    return None
-
-
-def _in_format(folder: Path, split: str) -> SplitFiles | None:
-    by_format = {kind: files for kind, find in FORMATS.items() if (files := find(folder, split))}
-    if len(by_format) > 1:
-        raise ValueError(
-            f"{folder} holds several data sets ({', '.join(by_format)}): give the folder of one, or move it into its own."
-        )
-    return next(iter(by_format.values()), None)
+    """The files of the first of these splits that a format finds; folders of images come last, because they could be anything."""
+    finders = (*FORMATS, folders.find)
+    return next((files for split in splits for find in finders if (files := find(folder, split))), None)
 
 
 def data_folders() -> list[Path]:

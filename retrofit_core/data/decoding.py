@@ -31,7 +31,7 @@ THREADS = min(4, os.cpu_count() or 1)
 Encoded = tuple[bytes | str, str]  # an image or its file, and its name in error messages
 
 
-def lazily(
+def on_demand(
     count: int, shape: tuple[int, int, int], fit: Fit | None, encoded: Callable[[np.ndarray], Sequence[Encoded]]
 ) -> Read:
     """Rows -> pixels (n, C, H, W), decoded by a few threads and cached if all fit into KEPT bytes.

@@ -1,154 +1,160 @@
-"""Hugging Face-style parquet files: `image` = struct{bytes, path}, `label` = integer or the class's name.
+"""Hugging Face-style parquet files: `image` = struct{bytes, path}, `label` = integer, class names in the metadata if at all.
 
-Labels are read at once; Pillow decodes images on demand, and they are cached.
+Labels are read at once, by pyarrow; Pillow decodes images on demand.
 """
 
+import contextlib
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..system.extras import require
-from ..system.files import is_hidden
-from .decoding import Encoded, lazily, shape_of
-from .images import MOST_CLASSES, Content
+from ..system.registry import first_line
+from .decoding import Encoded, on_demand, shape_of
+from .images import Content, counted
 from .sizes import Fit
-from .splitfiles import SplitFiles
-from .splitnames import by_split, split_of
+from .splitfiles import NAMES, SplitFiles
 
 if TYPE_CHECKING:
-    from .parquet_table import Table
+    import pyarrow
 
-SHARD = re.compile(r"[-_. ]*(\d+)(?:[-_. ]*of[-_. ]*(\d+))?$")
-
-
-def locate(folder: Path, split: str) -> list[Path]:
-    """A split's files, in order: `train.parquet`, `train-00000-of-00001.parquet` ... or `train/*.parquet`, here or in `data`.
-
-    Raises:
-        ValueError: several such names, or missing shards.
-    """
-    for parent in (folder, folder / "data"):
-        if files := _named(parent, split):
-            return files
-        named = [path for path in sorted(parent.glob("*")) if split_of(path.name) == split and path.is_dir()]
-        if files := _one_kind(parent, split, {path.name: files for path in named if (files := _parquets(path))}):
-            return files
-    return []
-
-
-def _named(parent: Path, split: str) -> list[Path]:
-    files = _parquets(parent)
-    if whole := [path for path in files if split_of(path.stem) == split and not SHARD.search(path.stem)]:
-        return _one_kind(parent, split, {path.stem: [path] for path in whole})
-    kinds: dict[str, list[Path]] = {}
-    for path in files:
-        kinds.setdefault(SHARD.sub("", path.stem), []).append(path)
-    names = by_split(kinds, lone=True).get(split, [])
-    return _one_kind(parent, split, {name: kinds[name] for name in names})
-
-
-def _parquets(folder: Path) -> list[Path]:
-    return sorted(
-        path for path in folder.glob("*.[pP][aA][rR][qQ][uU][eE][tT]") if path.is_file() and not is_hidden(path.name)
-    )
-
-
-def _one_kind(parent: Path, split: str, kinds: dict[str, list[Path]]) -> list[Path]:
-    """The files of the only name; [] for none.
-
-    Raises:
-        ValueError: several names, or fewer files than their names announce.
-    """
-    if len(kinds) > 1:
-        names = " and ".join(map(repr, kinds))
-        raise ValueError(f"{parent} has several {split} splits, {names}: keep one of them there.")
-    files = next(iter(kinds.values()), [])
-    shards = [shard for path in files if (shard := SHARD.search(path.stem)) and shard[2]]
-    totals = {int(shard[2]) for shard in shards}
-    here = sorted(int(shard[1]) for shard in shards)
-    if totals and (len(totals) > 1 or here != list(range(max(totals)))):
-        missing = sorted(set(range(max(totals))) - set(here))
-        fault = f"number {missing[0]} is missing" if missing else "their numbers do not fit together"
-        raise ValueError(
-            f"{files[0]} is one of {max(totals)} files of the {split} split, and {fault}: bring all of them."
-        )
-    return files
+#: The columns' names; the first one present is used. The others are those of CIFAR-10 and CIFAR-100 on the hub.
+IMAGES = ("image", "img")
+LABELS = ("label", "fine_label")
 
 
 def find(folder: Path, split: str) -> SplitFiles | None:
-    """The split's parquet files in a folder; test files without labels do not count.
+    """The split's parquet files: `train.parquet` or `train-00000-of-00002.parquet` ..., here or in `data`.
 
     Raises:
-        ValueError: as in `locate`, or unreadable classes.
+        ValueError: missing files of several, or an unreadable one.
     """
-    files = locate(folder, split)
+    files = _located(folder, split)
     if not files:
         return None
-    if split == "test" and not any(_table(path).has_labels for path in files):
-        return None  # some data sets on the hub keep test labels secret
-    training = locate(folder, "train") or files
-    classes = _class_names(training)
-    if _table(training[0]).in_words and (bare := [path for path in files if _table(path).has_bare_numbers]):
-        raise ValueError(
-            f"the labels of {bare[0]} are numbers, but those of {training[0]} are names: convert one to match the "
-            "other."
-        )
-    return SplitFiles(partial(read, files, classes), classes=classes, files=tuple(files))
+    classes = _class_names((_located(folder, "train") or files)[0])
+    return SplitFiles(partial(read, files), classes=classes, files=tuple(files))
 
 
-def _table(path: Path) -> "Table":
-    """Open a file, reading its schema."""
+def _located(folder: Path, split: str) -> list[Path]:
+    for parent in (folder, folder / "data"):
+        for name in NAMES[split]:
+            if (whole := parent / f"{name}.parquet").is_file():
+                return [whole]
+            if parts := sorted(parent.glob(f"{name}-*-of-*.parquet")):
+                total = int(re.sub(r"\D", "", parts[0].stem.rpartition("-of-")[2]) or 0)
+                if total != len(parts):
+                    raise ValueError(
+                        f"{parts[0]} is one of {total} files of the {split} split, and {len(parts)} are there: bring all of them."
+                    )
+                return parts
+    return []
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator["pyarrow.parquet.ParquetFile"]:
+    """A file; what is read of it is in memory, whatever becomes of the file.
+
+    Raises:
+        ValueError: not a readable parquet file.
+    """
     require("pyarrow", "data")
-    from .parquet_table import Table
+    import pyarrow
+    from pyarrow.parquet import ParquetFile
 
-    return Table(path)
+    try:
+        with ParquetFile(path, memory_map=False) as file:
+            yield file
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(f"{path} is not a readable parquet file: {first_line(error)}") from error
 
 
-def _class_names(files: Sequence[Path]) -> tuple[str, ...]:
-    """Names in label order, from metadata or labels of the training split; () if labels are bare numbers."""
-    tables = [_table(path) for path in files]
-    if stored := next((table.stored_names for table in tables if table.stored_names), ()):
-        return stored
-    if not all(table.in_words for table in tables):
-        return ()
-    names = tuple(sorted({name for table in tables for name in table.words()}))
-    if len(names) > MOST_CLASSES:
+def _column(path: Path, names: Sequence[str]) -> "pyarrow.ChunkedArray":
+    """The first column of these names."""
+    with _opened(path) as file:
+        here = file.schema_arrow.names
+        if (name := next((name for name in names if name in here), None)) is None:
+            raise ValueError(f"{path} has no column {names[0]!r}, only: {', '.join(here)}.")
+        return file.read(columns=[name])[name]
+
+
+def _class_names(path: Path) -> tuple[str, ...]:
+    """In label order, from the metadata of Hugging Face's datasets library; () if they are absent."""
+    with _opened(path) as file:
+        stored = (file.schema_arrow.metadata or {}).get(b"huggingface", b"{}")
+    with contextlib.suppress(KeyError, TypeError, ValueError, StopIteration):
+        features = json.loads(stored)["info"]["features"]
+        names = features[next(name for name in LABELS if name in features)]["names"]
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return tuple(names)
+    return ()
+
+
+def _labels(path: Path) -> Tensor:
+    """(n,) int64.
+
+    Raises:
+        ValueError: labels that are no class numbers.
+    """
+    values = _column(path, LABELS)
+    if values.null_count:
+        raise ValueError(f"row {values.is_null().to_pylist().index(True)} of {path} has no label.")
+    numbers = values.to_numpy()
+    if numbers.dtype.kind not in "iu":
         raise ValueError(
-            f"column {tables[0].label_column!r} of {files[0]} has {len(names)} names: these are no classes."
+            f"the labels of {path} have type {values.type}: they must be integers. Write the names of classes into classes.json."
         )
-    return names
+    return counted(numbers, str(path))
 
 
-def read(files: Sequence[Path], classes: Sequence[str], channels: int, fit: Fit | None = None) -> Content:
+def _images(path: Path) -> "pyarrow.ChunkedArray":
+    """Column of encoded images."""
+    import pyarrow
+
+    images = _column(path, IMAGES)
+    if pyarrow.types.is_struct(images.type) and (field := images.type.get_field_index("bytes")) >= 0:
+        images = images.flatten()[field]  # nulls of the struct become nulls of the field
+    if not (pyarrow.types.is_binary(images.type) or pyarrow.types.is_large_binary(images.type)):
+        raise ValueError(
+            f"the images of {path} have type {images.type}: they must be structs with the field 'bytes' (an encoded image)."
+        )
+    return images
+
+
+def read(files: Sequence[Path], channels: int, fit: Fit | None = None) -> Content:
     """Reader, labels (N,) int64 and shape (C, H, W) of the images in these files, concatenated.
 
     Args:
-        classes: names in label order, which labels with names are mapped to; may be empty for numbers.
         channels: 1 (grey) or 3 (RGB); images are converted.
         fit: target size; without it all images must have the size of row 0.
     Raises:
-        ValueError: not a parquet file, a missing column, labels that are neither class numbers nor names, no rows; on
-            reading rows: an image is missing, damaged, far too large, or of another size.
+        ValueError: not a parquet file, a missing column, labels that are no class numbers, no rows; on reading rows: an image
+            is missing, damaged, far too large, or of another size.
     """
-    tables = [_table(path) for path in files]
-    parts = [table.labels(classes) for table in tables]
+    parts = [_labels(path) for path in files]
     labels = torch.cat(parts)
     if not len(labels):
         raise ValueError(f"{files[0]} holds no rows.")
+    columns = [_images(path) for path in files]
     starts = np.cumsum([0] + [len(part) for part in parts])
 
     def encoded(rows: np.ndarray) -> list[Encoded]:
-        images: list[Encoded] = [(b"", "")] * len(rows)
-        for table, start, stop in zip(tables, starts[:-1], starts[1:], strict=True):
-            positions = np.flatnonzero((rows >= start) & (rows < stop))
-            for position, image in zip(positions, table.encoded(rows[positions] - start), strict=True):
-                images[position] = image
-        return images
+        return [_encoded(int(row)) for row in rows]
 
-    shape = shape_of(encoded(np.array([0]))[0], channels, fit)
-    return lazily(len(labels), shape, fit, encoded), labels, shape
+    def _encoded(row: int) -> Encoded:
+        number = int(np.searchsorted(starts, row, side="right")) - 1
+        within = row - int(starts[number])
+        where = f"row {within} of {files[number]}"
+        if not (image := columns[number][within].as_py()):
+            raise ValueError(f"{where} has no image bytes: only images embedded in the file are read.")
+        return image, where
+
+    shape = shape_of(_encoded(0), channels, fit)
+    return on_demand(len(labels), shape, fit, encoded), labels, shape

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from torch import Tensor
-from torch.nn.functional import interpolate
 
 from .images import Content
 
@@ -41,19 +40,14 @@ def fitted(pixels: Tensor, fit: Fit) -> Tensor:
     Raises:
         ValueError: images so elongated that the result would be huge.
     """
+    from torchvision.transforms.v2.functional import center_crop, resize
+
     height, width = pixels.shape[-2:]
     short, long = min(height, width), max(height, width)
-    # Truncate the longer side, as torchvision does, instead of rounding.
-    longer = fit.resize * long // short
-    if longer * fit.resize > LARGEST_IMAGE:
+    if fit.resize * long // short * fit.resize > LARGEST_IMAGE:
         raise ValueError(f"it is {width}x{height} pixels: far too elongated to be resized to {fit.resize}")
-    new_height, new_width = (longer, fit.resize) if height > width else (fit.resize, longer)
-    if (new_height, new_width) != (height, width):
-        batch = pixels.reshape(-1, *pixels.shape[-3:])
-        batch = interpolate(batch, (new_height, new_width), mode="bilinear", antialias=True)
-        pixels = batch.reshape(*pixels.shape[:-2], new_height, new_width)
-    top, left = round((new_height - fit.crop) / 2), round((new_width - fit.crop) / 2)
-    return pixels[..., top : top + fit.crop, left : left + fit.crop]
+    pixels = resize(pixels, [fit.resize], antialias=True)
+    return center_crop(pixels, [fit.crop, fit.crop])
 
 
 def fitting(content: Content, fit: Fit | None) -> Content:

@@ -11,6 +11,8 @@ from ..system.files import stamps
 from .images import Content
 from .sizes import Fit, fitting
 
+#: Split -> the names of its files and folders.
+NAMES = {"train": ("train",), "val": ("val", "validation"), "test": ("test",)}
 #: Bytes of pixels that are kept: those of the splits used last.
 KEPT = 2 * 2**30
 

@@ -103,12 +103,3 @@ def test_a_strangers_pickle_is_never_loaded(tmp_path, publish, file):
         ):
             load(tmp_path, split)
     assert not os.path.exists(marker)
-
-
-def test_two_data_sets_in_one_folder(tmp_path, publish):
-    cifar10(tmp_path)
-    cifar100(tmp_path)
-    publish(datasets.CIFAR10, tmp_path)
-    with pytest.raises(ValueError, match="holds several data sets .*give the folder of one"):
-        load(tmp_path)
-    assert load(tmp_path / "cifar-10-batches-py").name == "cifar10"
