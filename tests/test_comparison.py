@@ -72,7 +72,7 @@ def test_a_parent_may_be_the_best_and_nobody_is_better_than_it():
         for name, method, accuracy in (("parent 0", None, 75.0), ("Average", "Average", 25.0))
     ]
     correct = {"parent 0": np.array([[True, True, True, False]]), "Average": np.array([[True] + [False] * 3])}
-    rows = leaderboard.ranked(table, correct)
+    rows = leaderboard.ranking(table, correct)
     assert [(row["name"], row["difference"]) for row in rows] == [("parent 0", 0), ("Average", -50)]
     assert rows[0]["interval"] == (0, 0)
     assert from_bits(rows[0]["knows"], 4).tolist() == [True, True, True, False]

@@ -1,7 +1,6 @@
 """What is copied from a page gives the numbers of the page: executed in a folder of its own."""
 
 import ast
-import contextlib
 import dataclasses
 import shlex
 from typing import Any
@@ -103,38 +102,11 @@ def test_no_field_is_forgotten_by_the_command(field):
 PAIR = dataclasses.replace(CONFIG, options=None)
 
 
-def made_by(line: str) -> set[str]:
-    """Keys of the runs that a line of `retrofit compare` or `retrofit fuse` makes."""
-    from retrofit_core.cli import comparing, fusing, main
-
-    found: list[RunConfig] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("retrofit_core.runs.comparison.compare_runs", lambda configs, **_: found.extend(configs))
-        patch.setattr("retrofit_core.runs.execute", lambda config, *_, **__: found.append(config))
-        for commands in (fusing, comparing):
-            patch.setattr(commands, "check_checkpoints", lambda _: None)
-        with contextlib.suppress(Exception):  # there is nothing to print
-            main(shlex.split(line)[1:])
-    return {config.key() for config in found}
-
-
-@each_case(
-    ("changes", "lines"),
-    [
-        ([{"method": "HF-Linear"}, {"method": "KF-Linear"}, {"method": "Average", "importance": "uniform"}], 1),
-        ([{"importance": "uniform"}, {"importance": "conductance"}], 1),
-        ([{"seed": 0}, {"seed": 1}], 2),
-        ([{"method": "HF-Linear", "importance": "uniform"}, {"importance": "conductance"}], 2),  # no product of both
-        ([{"options": {"restarts": 3}}, {"options": {"grouping": "random"}}], 1),
-        ([{"options": {"head": "mean", "ridge": "0.1x"}}, {}], 1),
-        ([{"options": {"boundaries": "0,2"}}, {}], 2),  # a comma separates methods
-    ],
-)
-def test_lines_of_a_comparison_make_exactly_its_runs(changes, lines):
-    configs = [dataclasses.replace(PAIR, **each) for each in changes]
-    text = snippets.comparison_command([(config, None) for config in configs])
-    assert len(text.splitlines()) == lines
-    assert set().union(*map(made_by, text.splitlines())) == {config.key() for config in configs}
+def test_lines_of_a_comparison_train_once_and_make_its_runs():
+    configs = [PAIR, dataclasses.replace(PAIR, method="HF-Linear"), dataclasses.replace(PAIR, seed=7)]
+    training, *lines = snippets.comparison_command([(config, TRAINING) for config in configs]).splitlines()
+    assert training.startswith("retrofit train")
+    assert lines == [f"{config.command()} --record {config.key()}" for config in configs]
 
 
 def test_python_of_a_comparison_builds_the_same_configs():
@@ -148,7 +120,7 @@ def test_python_of_a_comparison_builds_the_same_configs():
     assert built == [configs[:2], configs[2:]]
 
 
-# --- how the words of `fuse`, `compare` and `methods` become a config, and what is printed of options -----------------
+# --- how the words of `fuse` and `compare` become a config --------------------------------------------
 
 
 #: Flags that `fuse` and `compare` share, and the fields of a config that they make.

@@ -8,9 +8,9 @@ import pytest
 
 from retrofit_core.cli import main
 from retrofit_core.networks.architectures import scaled_spec
-from retrofit_core.runs import RunConfig, execute
-from retrofit_core.runs import sweep as sweeping
+from retrofit_core.runs import RunConfig, comparison, execute, read_config
 from retrofit_core.runs.answers import difference, from_bits
+from retrofit_core.runs.store import SWEEP
 from retrofit_core.runs.sweep import Sweep, numeric_settings, sweep
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.marks import each_case
@@ -29,47 +29,35 @@ def seen(capsys) -> dict:
 def test_the_command_gives_the_numbers_of_single_runs_and_repeats_none(tmp_path, capsys, monkeypatch):
     words = [*WORDS, "--over", "ridge=1x,0.01x,0.1x", "--records", str(tmp_path / "runs"), "--json"]
     assert main([*words, "--out", str(tmp_path / "sweep")]) == 0
-    curve = seen(capsys)
-    assert curve == json.loads((tmp_path / "sweep" / "sweep.json").read_text())
-    assert curve["values"] == [row["value"] for row in curve["rows"]] == ["0.01x", "0.1x", "1x"]
-    alone = []
-    for row in curve["rows"]:
-        config = Sweep(BASE, "ridge", tuple(curve["values"])).runs()[curve["rows"].index(row)][0]
-        assert config.options == {"ridge": row["value"]}
-        _, metrics = execute(config)
-        alone.append(metrics["networks"]["fused"])
-        assert row["accuracy"] == alone[-1]["accuracy"] and row["runs"] == [config.key()]
-    best = max(alone, key=lambda facts: facts["accuracy"])
-    for row, facts in zip(curve["rows"], alone, strict=True):
+    board = seen(capsys)
+    assert board == json.loads((tmp_path / "sweep" / SWEEP.last).read_text())
+    rows = {row["name"]: row for row in board["rows"]}
+    configs = Sweep.read(BASE, "ridge=0.01x,0.1x,1x").configs()
+    assert rows.keys() == configs.keys() == {"ridge 0.01x", "ridge 0.1x", "ridge 1x"}
+    alone = {name: execute(config)[1]["networks"]["fused"] for name, config in configs.items()}
+    best = max(alone.values(), key=lambda facts: facts["accuracy"])
+    for name, facts in alone.items():
         both = [from_bits(each["knows"], each["samples"]) for each in (facts, best)]
-        assert [row["difference"], row["interval"]] == json.loads(json.dumps(difference(*both)))
-    assert set(curve["networks"]) == {"parent 0", "parent 1", "ensemble", "average"}
-    monkeypatch.setattr(sweeping, "execute", None)  # nothing is made again
+        assert rows[name]["accuracy"] == facts["accuracy"] and rows[name]["runs"] == [configs[name].key()]
+        assert [rows[name]["difference"], rows[name]["interval"]] == json.loads(json.dumps(difference(*both)))
+    monkeypatch.setattr(comparison, "execute", None)  # nothing is made again
     assert main([*words[:-1], "--jobs", "2"]) == 0
-    shown = capsys.readouterr().out
-    assert (
-        "Next: retrofit app --runs" in shown
-        and "ensemble" in shown
-        and f"{max(row['accuracy'] for row in curve['rows']):.2f}" in shown
-    )
+    assert f"{best['accuracy']:.2f}" in capsys.readouterr().out
 
 
 def test_what_was_stopped_goes_on_after_its_finished_runs(tmp_path):
-    asked, made = Sweep(BASE, "samples", (20, 40, 60), seeds=2), []
-
     def stop() -> bool:
         return len(list(tmp_path.glob("*/fused.safetensors"))) >= 3
 
     with pytest.raises(Cancelled):
-        sweep(asked, tmp_path, monitor=Monitor(None, stop))
+        sweep(BASE, "samples=20,40,60", tmp_path, seeds=2, monitor=Monitor(None, stop))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/fused.safetensors")}
-    curve = sweep(asked, tmp_path, monitor=Monitor(made.append))
+    board = sweep(BASE, "samples=20,40,60", tmp_path, seeds=2)
     assert all(path.stat().st_mtime_ns == time for path, time in before.items()) and len(before) == 3
-    assert [len(row["runs"]) for row in curve["rows"]] == [2, 2, 2]
-    assert curve["rows"][0]["accuracy"] == np.mean(curve["rows"][0]["per_seed"])
-    assert [
-        json.loads((tmp_path / run / "config.json").read_text())["config"]["seed"] for run in curve["rows"][0]["runs"]
-    ] == [0, 1]
+    assert [len(row["runs"]) for row in board.rows] == [2, 2, 2]
+    for row in board.rows:
+        assert row["accuracy"] == np.mean(row["per_seed"])
+        assert [read_config(tmp_path / run).seed for run in row["runs"]] == [0, 1]
 
 
 @pytest.mark.slow
@@ -85,15 +73,12 @@ def test_several_processes_make_the_same_records(tmp_path, capsys):
 
 
 def test_a_value_that_cannot_be_is_a_row_with_the_reason(tmp_path, capsys):
-    assert (
-        main([*WORDS, "--methods", "kf-linear", "--over", "width=0.5,1,3", "--records", str(tmp_path), "--json"]) == 0
-    )
-    rows = seen(capsys)["rows"]
-    assert [row["reason"] is None for row in rows] == [True, True, False] and "some would represent nothing" in rows[2][
-        "reason"
-    ]
-    target = json.loads((tmp_path / rows[0]["runs"][0] / "config.json").read_text())["config"]["target"]
-    assert json.loads(target)["widths"] == [8, 16, 16]
+    words = [*WORDS, "--methods", "kf-linear", "--over", "width=0.5,1,3", "--records", str(tmp_path), "--json"]
+    assert main(words) == 0
+    rows = {row["name"]: row for row in seen(capsys)["rows"]}
+    assert [name for name, row in rows.items() if row["reason"]] == ["width 3"]
+    assert "some would represent nothing" in rows["width 3"]["reason"]
+    assert json.loads(read_config(tmp_path / rows["width 0.5"]["key"]).target)["widths"] == [8, 16, 16]
 
 
 @each_case(

@@ -1,7 +1,7 @@
 """retrofit compare"""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,12 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from ..runs.config import RunConfig
-from ..system.monitor import Monitor
 from ..system.settings import AT_LEAST_ONE, same_as, setting
 from .application import OfMethods, command
 from .checks import check_checkpoints, check_folder, check_replaced
 from .fields import Json, Logits, Overwrite, argument, config_of, options_of
 from .requests import ReproduceRequest
-from .terminal import advised, new_table, out, print_json, progress, say, say_next
+from .terminal import advised, new_table, out, print_json, progress, say
 
 if TYPE_CHECKING:
     from ..runs.leaderboard import Leaderboard
@@ -41,7 +40,7 @@ class CompareRequest(Json, Logits, Overwrite):
         "One method with a numeric setting at three to nine values, as in ridge=0.01x,0.1x,1x: samples, seed, width (of the "
         "fused network's hidden levels, as multiples) or an option of the method.",
     )
-    seeds: int = setting(1, "With --over: runs of each value, with seeds from --seed on.", AT_LEAST_ONE)
+    seeds: int = setting(1, "Runs of each method, with seeds from --seed on; rows are means.", AT_LEAST_ONE)
     images: int | None = setting(None, "Test images, balanced over the classes. Default: all.", AT_LEAST_ONE)
     records: Path | None = setting(
         None,
@@ -62,7 +61,7 @@ class CompareRequest(Json, Logits, Overwrite):
     scheduler: str | None = same_as(ReproduceRequest, "scheduler")
     out: Path | None = setting(
         None,
-        "Write leaderboard.csv and leaderboard.json (with --over: sweep.json) to this folder, updated after each row. To stop "
+        "Write leaderboard.csv and leaderboard.json to this folder, updated after each row. To stop "
         "the work, create a file `cancel` there.",
     )
 
@@ -87,11 +86,13 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
         raise ValueError("--analyse and --jobs keep what they make in records: name their folder (--records).")
     for option, folder in (("--out", asked.out), ("--records", records)):
         check_folder(folder, option)
-    names = ("sweep.json",) if asked.over else ("leaderboard.json", "leaderboard.csv")
+    names = ("leaderboard.json", "leaderboard.csv")
     check_replaced([asked.out / name for name in names] if asked.out else [], overwrite=asked.overwrite)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
+    from ..experiments.runner import record_in_parallel
     from ..methods import METHODS, methods_with
-    from ..runs.comparison import configurations, has_norms
+    from ..runs.comparison import compare_runs, configurations, has_norms
+    from ..runs.sweep import sweep
 
     shared = config_of(context, options=context.obj, importance=RunConfig.importance)  # the flag: several
     norms = asked.over is None and has_norms(asked.models[0])
@@ -100,59 +101,23 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     if lost := [name for name in context.obj if name not in entries]:
         owners = ", ".join(methods_with(lost[0]))
         raise ValueError(f"none of these methods has a setting {lost[0]!r}. Leave it out; it is a setting of {owners}.")
+    if asked.over and len(configs) > 1:
+        raise ValueError("--over changes one method with one score: name them with --methods and --importance.")
     again = f"Run the same command again{' with --overwrite' * bool(asked.out)}"
     advice = f": finished runs in {records} are kept." if records else ", and with --records FOLDER to keep runs."
     with advised(f"{again}{advice}"), progress(asked.json, asked.out) as monitor:
-        if asked.over:
-            if len(configs) > 1:
-                raise ValueError("--over changes one method with one score: name them with --methods and --importance.")
-            fused = _sweep(asked, configs[0], records, monitor)
-        else:
-            fused = _rank(asked, configs, records, monitor)
-    if not fused:
-        raise typer.Exit(NOTHING_FUSED)
-
-
-def _rank(asked: CompareRequest, configs: Sequence[RunConfig], records: Path | None, monitor: Monitor) -> bool:
-    """Print a leaderboard; returns whether any method gave a network."""
-    from ..runs import record_folder
-    from ..runs.comparison import compare_runs
-
-    if records is not None:
-        _in_parallel(asked, [(config, record_folder(records, config)) for config in configs], records, monitor)
-    board = compare_runs(configs, images=asked.images, records=records, also=asked.also, out=asked.out, monitor=monitor)
+        ways: dict[str, Any] = {name: getattr(asked, name) for name in ("seeds", "images", "also", "out")}
+        ways |= {"records": records, "monitor": monitor}
+        if records and (asked.jobs > 1 or asked.backend != "loky" or asked.scheduler):
+            spread = {name: getattr(asked, name) for name in ("jobs", "backend", "scheduler")}
+            ways["make"] = partial(record_in_parallel, root=records, monitor=monitor, **spread)
+        board = sweep(configs[0], asked.over, **ways) if asked.over else compare_runs(configs, **ways)
     if asked.json:
         print_json(board.to_json())
     else:
         _print_board(board, asked.out)
-    return bool(board.fused)
-
-
-def _sweep(asked: CompareRequest, base: RunConfig, records: Path | None, monitor: Monitor) -> bool:
-    """Print the curve of a setting; returns whether any value gave a network."""
-    from ..runs.sweep import Sweep, places, sweep
-
-    assert asked.over is not None and records is not None
-    wanted = Sweep.read(base, asked.over, asked.seeds)
-    _in_parallel(asked, [run for point in places(wanted, records, asked.also) for run in point], records, monitor)
-    curve = sweep(wanted, records, also=asked.also, out=asked.out, monitor=monitor)
-    if asked.json:
-        print_json(curve)
-    else:
-        _print_curve(curve)
-        say_next("retrofit", "app", "--runs", records)
-    return any(row["reason"] is None for row in curve["rows"])
-
-
-def _in_parallel(
-    asked: CompareRequest, runs: Sequence[tuple[RunConfig, Path]], records: Path, monitor: Monitor
-) -> None:
-    """Make missing records with joblib, if several processes are asked for."""
-    if asked.jobs > 1 or asked.backend != "loky" or asked.scheduler:
-        from ..experiments.runner import record_in_parallel
-
-        ways: dict[str, Any] = {"jobs": asked.jobs, "backend": asked.backend, "scheduler": asked.scheduler}
-        record_in_parallel(runs, records, **ways, monitor=monitor)
+    if not board.fused:
+        raise typer.Exit(NOTHING_FUSED)
 
 
 def _print_board(board: "Leaderboard", out_folder: Path | None) -> None:
@@ -180,24 +145,3 @@ def leaderboard_table(board: "Leaderboard") -> Table:
     for cells in summary.itertuples(index=False):
         table.add_row(*cells)
     return table
-
-
-def _print_curve(curve: Mapping[str, Any]) -> None:
-    """A row for each value, then parents and ensemble; and why a value has no network."""
-    measured = [row for row in curve["rows"] if row["reason"] is None]
-    spread = ["seeds"] if curve["seeds"] > 1 else []
-    images = f"{measured[0]['samples']} test images" if measured else "nothing was measured"
-    table = new_table(curve["over"], "acc. %", *spread, "to the best value", "sec.", title=images, figures=True)
-    table.caption = "to the best value: 95 % interval in points, paired image by image" + "; seeds: all of them" * bool(
-        spread
-    )
-    for row in measured:
-        ends = "-" if tuple(row["interval"]) == (0, 0) else ", ".join(f"{end:.1f}" for end in row["interval"])
-        seeds = [" ".join(f"{accuracy:.1f}" for accuracy in row["per_seed"])] if spread else []
-        table.add_row(f"{row['value']}", f"{row['accuracy']:.2f}", *seeds, ends, f"{row['seconds']:.1f}")
-    for name, facts in curve["networks"].items():
-        table.add_row(name, f"{facts['accuracy']:.2f}", *[""] * len(spread), "", "")
-    out.print(table)
-    for row in curve["rows"]:
-        if row["reason"] is not None:
-            say(f"{curve['over']} {row['value']}: {row['reason']}")

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from ..catalogue import CATALOGUE
-from ..runs.config import RunConfig, chosen
+from ..runs.config import RunConfig, choice_of
 from ..system.registry import known_name
 from ..system.settings import setting
 from .application import OfMethods, command
@@ -117,7 +117,7 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
 
 def made_words(decided: Mapping[str, Any], parents: int) -> str:
     """What was done, from a result's `config`: Auto keeps a parent that no fusion beats."""
-    name = chosen(decided)
+    name = choice_of(decided)
     return f"Kept {name}" if name.startswith("parent ") else f"Fused {parents} parents"
 
 

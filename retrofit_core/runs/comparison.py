@@ -2,8 +2,8 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,13 @@ from ..networks import user_code
 from ..networks.checkpoints import read_tensors
 from ..system.files import digest
 from ..system.monitor import Monitor
+from ..system.texts import names_apart
 from . import Identity, RunConfig, execute, of_network, read_identity, read_inputs, read_run, record_folder
-from .config import title_of
+from .config import choice_of, title_of
 from .execute import Measurements
 from .identities import first_alike
-from .inputs import check_choices, read_images
-from .leaderboard import Entrant, Leaderboard, Made, Measure, choice_of, chosen_methods, rank
+from .inputs import check_choices, read_images, train_missing
+from .leaderboard import Entrant, Leaderboard, Made, Measure, method_variants, rank
 
 #: Settings that, like options, go only to methods that have them.
 STYLE = ("memory", "base")
@@ -38,12 +39,12 @@ def configurations(base: RunConfig, methods: str, importance: str, *, norms: boo
     Args:
         base: the common settings; options, memory and base are dropped for methods without them, and the analysis for
             methods without levels.
-        methods, importance, norms: see `chosen_methods`.
+        methods, importance, norms: see `method_variants`.
     Raises:
         ValueError: unknown method, option or importance.
     """
     configs = []
-    for method, score, options in chosen_methods(methods, importance, norms=norms):
+    for method, score, options in method_variants(methods, importance, norms=norms):
         keywords = method.keywords({**options, "importance": score or RunConfig.importance})
         settings: dict[str, Any] = {name: DEFAULT[name] for name in STYLE if name not in keywords}
         settings["analyse"] = base.analyse and method.takes.analysis  # otherwise there are no levels
@@ -78,77 +79,91 @@ def quick_first(configs: Iterable[RunConfig]) -> list[RunConfig]:
 
 
 def compare_runs(
-    configs: Sequence[RunConfig],
+    configs: Sequence[RunConfig] | Mapping[str, RunConfig],
     *,
+    seeds: int = 1,
     images: int | None = None,
     records: str | Path | None = None,
     also: Iterable[str | Path] = (),
     out: str | Path | None = None,
+    with_parents: bool = True,
+    make: Callable[[Sequence[tuple[RunConfig, Path]]], None] | None = None,
     monitor: Monitor | None = None,
 ) -> Leaderboard:
-    """Run every config, quick methods first, and measure the networks on the same test images.
+    """Run every config, and measure the networks on the same test images.
 
     Args:
-        configs: with the same parents and data, see `configurations`.
+        configs: with the same parents and data, see `configurations`; by the names of their rows, or else quick methods first.
+        seeds: run each with so many seeds, from its own on.
         images: number of test images, balanced over the classes (default: all).
         records: folder for the runs' records, see `runs.record_folder`; runs finished there with the current checkpoints
             and data are not repeated.
         also: further finished records; one of the same work replaces a new run.
         out: folder to save the leaderboard to after every row.
+        with_parents: whether the parents have rows, too.
+        make: makes the records of runs beforehand, such as in parallel, in these folders.
     Raises:
         ValueError: no configs, configs of different parents or data, or unreadable inputs. A method that does not apply to
             the parents becomes a row with the reason.
         Cancelled: on request; finished records stay.
     """
     monitor = monitor or Monitor()
+    if not isinstance(configs, Mapping):
+        configs = quick_first(configs)
+        configs = dict(zip(names_apart(map(title, configs)), configs, strict=True))
     if not configs:
         raise ValueError("nothing to compare: name at least one method.")
+    first = next(iter(configs.values()))
     for name in SAME:
-        if len({str(getattr(config, name)) for config in configs}) > 1:
+        if len({str(getattr(config, name)) for config in configs.values()}) > 1:
             raise ValueError(f"a comparison needs the same {name} in all runs.")
-    test, rows, parents = _inputs(configs[0], images)
+    train_missing(first, monitor)
+    test, rows, parents = _inputs(first, images)
     finished, measurements = finished_records(also), Measurements()
 
-    def entrant(config: RunConfig) -> Entrant:
-        options = dict(config.options or {})
-        row = {
-            "name": title(config),
-            "method": config.method,
-            "grouping": options.pop("grouping", None),
-            "importance": _taken(config),
-            "options": options or None,
-            "key": config.key(),
-        }
+    def located(config: RunConfig) -> tuple[RunConfig, Path | None]:
+        alike = first_alike(config, finished, part=of_network)
+        return config, alike or (record_folder(records, config) if records else None)
 
-        def fuse() -> Made:
-            folder = first_alike(config, finished, part=of_network) or (
-                record_folder(records, config) if records else None
-            )
-            row["key"] = folder.name if folder else config.key()
-            measurements.fused = None
-            if folder and (folder / "config.json").exists() and read_run(folder).state == "done":
-                result = FusionResult.load(folder)
-            else:
-                result, _ = execute(config, folder, monitor, measurements)
-            outputs = measurements.fused  # if this run measured them
-            outputs = None if outputs is None else outputs[rows]
-            return Made(result.model, result.seconds, outputs, choice_of(result))
+    def fusion(config: RunConfig, folder: Path | None) -> Made:
+        measurements.fused = None
+        if folder and (folder / "config.json").exists() and read_run(folder).state == "done":
+            result = FusionResult.load(folder)
+        else:
+            result, _ = execute(config, folder, monitor, measurements)
+        outputs = None if measurements.fused is None else measurements.fused[rows]  # if this run measured them
+        return Made(result.model, result.seconds, outputs, choice_of(result.config))
 
-        return row, [fuse]
-
+    runs = {
+        name: [located(dataclasses.replace(config, seed=config.seed + k)) for k in range(seeds)]
+        for name, config in configs.items()
+    }
+    if make:
+        make([(config, folder) for several in runs.values() for config, folder in several if folder])
+    entrants: list[Entrant] = [
+        (_row(name, several), [partial(fusion, *run) for run in several]) for name, several in runs.items()
+    ]
+    networks = {f"parent {index}": parent for index, parent in enumerate(parents)} if with_parents else {}
     measure = Measure(test, rows, monitor=monitor)
-    networks = {f"parent {index}": parent for index, parent in enumerate(parents)}
-    entrants = [entrant(config) for config in quick_first(configs)]
-    for ranking in rank(networks, entrants, measure, device=configs[0].device, monitor=monitor):
-        board = Leaderboard(ranking, measure.classes, test.name, len(rows))
+    for rows_so_far in rank(networks, entrants, measure, device=first.device, monitor=monitor):
+        board = Leaderboard(rows_so_far, measure.classes, test.name, len(rows))
         if out is not None:
             board.save(out)
     return board
 
 
+def _row(name: str, runs: Sequence[tuple[RunConfig, Path | None]]) -> dict[str, Any]:
+    """A row of a leaderboard without measurements."""
+    config = runs[0][0]
+    options = dict(config.options or {})
+    keys = [folder.name if folder else config.key() for config, folder in runs]
+    row = {"name": name, "method": config.method, "grouping": options.pop("grouping", None)}
+    return row | {"importance": _score(config), "options": options or None, "key": keys[0], "runs": keys}
+
+
 def title(config: RunConfig) -> str:
     """A run in words, with its importance if it takes one."""
-    return title_of(config.method, _taken(config), config.options)
+    return title_of(config.method, _score(config), config.options)
 
 
 def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list[nn.Module]]:
@@ -175,5 +190,5 @@ def finished_records(also: Iterable[str | Path]) -> list[tuple[Path, Identity]]:
     return found
 
 
-def _taken(config: RunConfig) -> str | None:
+def _score(config: RunConfig) -> str | None:
     return config.importance if METHODS[config.method].takes.importance else None

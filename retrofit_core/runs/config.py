@@ -175,7 +175,7 @@ def naming(method: str) -> str:
     return " Name a method, as in --method kf-linear." if method == RunConfig.method else ""
 
 
-def chosen(decided: Mapping[str, Any]) -> str:
+def choice_of(decided: Mapping[str, Any]) -> str:
     """What Auto chose, from a result's `config`: "KF-Linear, conductance", or "parent 0", which none beat; "" for others."""
     candidates = decided.get("candidates") or {}
     return max(candidates, key=lambda name: candidates[name], default="")

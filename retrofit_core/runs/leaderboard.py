@@ -42,7 +42,7 @@ from ..system.settings import settings_of
 from ..system.texts import names_apart, read_options
 from ..training.evaluation import NotANumber, as_bits, as_logits, measured, scores
 from .answers import METRIC_RESAMPLES, difference, metric_difference
-from .config import title_of
+from .config import choice_of, title_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,7 @@ SCORES = ("accuracy", "loss", "calibration_error", "per_class")
 #: A row without results.
 EMPTY: dict[str, Any] = dict.fromkeys(
     ["name", "method", "grouping", "importance", "options", "seconds", "reason", "key", *SCORES]
-    + ["operations", "parameters", "difference", "interval", "knows", "metric", "per_seed", "chose"]
+    + ["operations", "parameters", "difference", "interval", "knows", "metric", "per_seed", "chose", "runs"]
 )
 
 
@@ -73,7 +73,7 @@ class Leaderboard:
     or of the metric, to the best row, method or parent) and its 95 % interval, knows (the test images that it knows, see
     `answers.from_bits`), per_seed (the accuracy or metric with each seed; all other numbers are means over seeds), seconds (of
     the fusion), operations (multiply-adds per image), parameters, chose (what Auto chose), reason (None, or why there is no
-    network), key (of the run). Every row has all of them; what was not measured is None."""
+    network), key (of the run), runs (of all seeds). Every row has all of them; what was not measured is None."""
     classes: list[str]
     data: str
     samples: int
@@ -91,7 +91,7 @@ class Leaderboard:
         import pandas as pd
 
         frame = pd.DataFrame([_flat(row, self.classes) for row in self.rows])
-        frame["reason"] = frame["reason"].astype(object).where(frame["reason"].notna(), None)  # pandas' nan is true
+        frame["reason"] = pd.Series([row["reason"] for row in self.rows], dtype=object)  # pandas' nan is true
         return frame
 
     def summary(self) -> "pd.DataFrame":
@@ -152,15 +152,10 @@ def compare(
     test: Any,
     methods: str | Sequence[str] | Mapping[str, Run] = "all",
     *,
-    importance: str | Sequence[str] = "uniform",
-    importance_data: Any = None,
     metric: Metric | None = None,
     seeds: int = 1,
     logits: str | int | None = None,
     names: Sequence[str] | None = None,
-    classes: Sequence[str] | None = None,
-    seed: int = 0,
-    device: str = "auto",
     monitor: Monitor | None = None,
     **keywords: Any,
 ) -> Leaderboard:
@@ -175,16 +170,14 @@ def compare(
             (n, tokens) or (n, height, width).
         methods: "all", or names, each with options after plus signs ("zipit+repair=true"); or name -> function
             (models, data) that returns a network or a FusionResult; it gets the seed if it has an argument `seed`.
-        importance: names of scores, for the methods that use them.
-        importance_data: [(inputs, labels), ...], one pair per parent; default: the fusion data.
         metric: (outputs (n, ...), labels (n, ...)) -> number, on the CPU; higher is better, so return minus a loss. It replaces
             the accuracy, for example by the F1 score, the mean intersection over union, or minus the perplexity, and is called
             on 500 resamplings of the samples for its interval.
         seeds: run each method with so many seeds, from `seed` on; rows are means, and intervals cover samples and seeds.
         logits: see `fuse`.
         names: of the parents; default: parent 0, parent 1, ...; equal ones, and those of methods, get a number.
-        classes: class names; default: those of Images, else numbers.
-        keywords: for all methods that have them, such as target=network or memory=bytes.
+        keywords: for all methods that have them, such as seed=0, device="cpu", target=network, memory=bytes;
+            importance="uniform,conductance" are scores, for the methods that use one; importance_data: default: the fusion data.
     Returns:
         A row for each parent and method, best first; a method that does not apply is a row with the reason. Methods that
         average BatchNorm statistics have a second row, with new ones. Every row has the difference to the best one, with its
@@ -194,70 +187,48 @@ def compare(
             without labels, with labels that are no classes of the networks, or that the networks do not take.
         Cancelled: on the monitor's request.
     """
-    monitor = monitor or Monitor()
+    if seeds < 1:
+        raise ValueError(f"seeds is {seeds}, and a method runs at least once. Give the number of seeds, such as 3.")
+    monitor, device = monitor or Monitor(), keywords.setdefault("device", "auto")
+    seed = keywords.pop("seed", 0)
     check_models(models)
-    models = list(copies({f"parent {index}": unwrapped(model) for index, model in enumerate(models)}).values())
-    data, test, importance_data = map(read_once, (data, test, importance_data))
+    models = list(copies({f"parent {k}": unwrapped(model) for k, model in enumerate(models)}).values())
+    data, measure_of = read_once(data), partial(Measure, read_once(test), metric=metric, monitor=monitor)
     batches, labels = as_inputs(data)
     packing = packing_for(models, batches)
     example = packed(batches, packing)
-    parents = [
-        as_classifier(taking(model, packing), example, logits, f"parent {index}") for index, model in enumerate(models)
-    ]
-    for index, parent in enumerate(parents):
-        shape = output_shape(parent, example, f"parent {index}")
-        if metric is None:
-            check_class_scores(shape, f"compare: the accuracy of parent {index}", WITH_METRIC)
-    titles = list(names) if names is not None else [f"parent {index}" for index in range(len(parents))]
+
+    def classifier(network: nn.Module, name: str) -> nn.Module:
+        return as_classifier(taking(network, packing), example, logits, name)
+
+    parents = {f"parent {k}": classifier(model, f"parent {k}") for k, model in enumerate(models)}
+    shapes = {name: output_shape(parent, example, name) for name, parent in parents.items()}
+    if metric is None:
+        for name, shape in shapes.items():
+            check_class_scores(shape, f"compare: the accuracy of {name}", WITH_METRIC)
+    titles = list(names) if names is not None else list(parents)
     if len(titles) != len(parents):
         raise ValueError(f"{len(titles)} names for {len(parents)} networks: give one for each, or none.")
-    own = isinstance(methods, Mapping)  # functions get data in the form that was given
-    given = (models if packing is not None else parents, data)
-    if not own:  # the same samples for all, also those of a loader that shuffles
-        given = parents, example if labels is None else (example, labels)
-
-    def fused(name: str, run: Run) -> Made:
-        start = time.perf_counter()
-        made = run(*given)
-        seconds = time.perf_counter() - start
-        if isinstance(made, FusionResult):
-            network, seconds, chose = made.model, made.seconds, choice_of(made)
-        else:
-            network, chose = made, None
-        if own and packing is not None:
-            network = as_classifier(taking(network, packing), example, logits, name)
-        return Made(network, seconds, chose=chose)
-
-    if seeds < 1:
-        raise ValueError(f"seeds is {seeds}, and a method runs at least once. Give the number of seeds, such as 3.")
     drawn = range(seed, seed + seeds)
-    if isinstance(methods, Mapping):
-        _check_functions(methods, importance, importance_data, keywords)
-        rows = [{"name": name, "method": name} for name in methods]
-        runs = [_seeded(run, drawn) for run in methods.values()]
+    if not isinstance(methods, Mapping):  # the same samples for all, also those of a loader that shuffles
+        given = list(parents.values()), example if labels is None else (example, labels)
+        norms = any(map(has_statistics, parents.values()))
+        entrants = _of_methods(methods, keywords, drawn, given, norms=norms)
+    elif packing is None:
+        entrants = _of_functions(methods, keywords, drawn, (list(parents.values()), data))
     else:
-        norms = any(map(has_statistics, parents))
-        pairs = [
-            _runs(methods, importance, importance_data, {"seed": k, "device": device, **keywords}, norms=norms)
-            for k in drawn
-        ]
-        rows = [row for row, _ in pairs[0]]
-        runs = [[run for _, run in same] for same in zip(*pairs, strict=True)]
-    entrants: list[Entrant] = [
-        (row, [partial(fused, row["name"], run) for run in several]) for row, several in zip(rows, runs, strict=True)
-    ]
-    measure = Measure(test, packing=packing, metric=metric, monitor=monitor)
+        entrants = _of_functions(methods, keywords, drawn, (models, data), classifier)
+    measure = measure_of(packing=packing)
     if metric is None:
-        check_classes(measure.labels, shape[0], measure.title, "the networks")
+        check_classes(measure.labels, min(shape[0] for shape in shapes.values()), measure.title, "the networks")
+    titles = names_apart([*(row["name"] for row, _ in entrants), *titles])[len(entrants) :]
+    networks = dict(zip(titles, parents.values(), strict=True))
+    *_, rows = rank(networks, entrants, measure, device=device, monitor=monitor)
+    return Leaderboard(rows, list(map(str, measure.classes)), measure.title, len(measure.labels), measure.metric_name)
 
-    titles = names_apart([*(row["name"] for row in rows), *titles])[len(rows) :]
-    *_, rows = rank(dict(zip(titles, parents, strict=True)), entrants, measure, device=device, monitor=monitor)
-    labels = [str(name) for name in classes or measure.classes]
-    return Leaderboard(rows, labels, measure.title, len(measure.labels), measure.metric_name)
 
-
-def chosen_methods(
-    methods: str | Sequence[str], importance: str | Sequence[str], *, norms: bool = False
+def method_variants(
+    methods: str | Sequence[str], importance: str | Sequence[str] = "uniform", *, norms: bool = False
 ) -> Iterator[tuple[Method, str | None, dict[str, Any]]]:
     """Each method with each score (None if it takes none), and its options.
 
@@ -270,8 +241,12 @@ def chosen_methods(
     Raises:
         ValueError: an unknown name, or an invalid method with options.
     """
-    of_all = [known_name(IMPORTANCE, name.partition("+")[0], "importance") for name in _listed(importance)]
-    for word in itertools.chain.from_iterable(METHODS if each == "all" else [each] for each in _listed(methods)):
+    if any("+" in score for score in _names(importance)):
+        raise ValueError(
+            f"a comparison takes names of scores for all methods (--importance {','.join(IMPORTANCE)}); append a score's "
+            "options to a method (--methods kf-linear+steps=20) and they apply to the runs with that score."
+        )
+    for word in itertools.chain.from_iterable(METHODS if each == "all" else [each] for each in _names(methods)):
         if not isinstance(word, str):
             raise ValueError(
                 f'{word!r} is not the name of a method. Give functions with names: methods={{"mine": function}}.'
@@ -283,103 +258,102 @@ def chosen_methods(
                 "options appended with plus signs, as in zipit+repair=true."
             )
         method, options = METHODS[name], read_options(texts)
-        if any("+" in score for score in _listed(importance)):
-            raise ValueError(
-                f"a comparison takes names of scores for all methods (--importance {','.join(IMPORTANCE)}); append "
-                "a score's options to a method (--methods kf-linear+steps=20) and they apply to the runs with that "
-                "score."
-            )
-        own = options.pop("importance", None)
-        scores = [known_name(IMPORTANCE, own, "importance")] if own else of_all
-        owners = {option: {score for score in scores if option in settings_of(IMPORTANCE[score])} for option in options}
+        of_word = _names(options.pop("importance", importance))
+        scores = [known_name(IMPORTANCE, score, "importance") for score in of_word]
+        if not method.takes.importance:
+            scores = [None]
+        owners = {
+            option: [score for score in scores if score and option in settings_of(IMPORTANCE[score])] or scores
+            for option in options
+        }
         variants = [options]
-        renewing = next((name for name in RENEWING if name in method.settings()), None)
+        renewing = next((option for option in RENEWING if option in method.settings()), None)
         if norms and renewing and not method.settings()[renewing].default and renewing not in options:
             variants.append({**options, renewing: True})
-        for score in scores if method.takes.importance else [None]:
-            for given in variants:
-                yield (
-                    method,
-                    score,
-                    {
-                        name: value
-                        for name, value in given.items()
-                        if score in owners.get(name, ()) or not owners.get(name)
-                    },
-                )
+        for score in scores:
+            for variant in variants:
+                own = {name: value for name, value in variant.items() if score in owners.get(name, [score])}
+                yield method, score, own
 
 
-def _runs(
+def _names(words: str | Sequence[str]) -> list[str]:
+    return [name.strip() for name in words.split(",")] if isinstance(words, str) else list(words)
+
+
+def _of_methods(
     methods: str | Sequence[str],
-    importance: str | Sequence[str],
-    data: Any,
-    keywords: dict[str, Any],
+    keywords: Mapping[str, Any],
+    seeds: Iterable[int],
+    given: tuple[Any, Any],
     *,
     norms: bool,
-) -> list[tuple[dict[str, Any], Run]]:
-    """Each row's description, and the function that makes its network.
-
-    Args:
-        data: the parents' own data; None: the fusion data.
-        norms: see `chosen_methods`.
-    """
-    taken = set()
-    runs = []
-    for method, score, options in chosen_methods(methods, importance, norms=norms):
-        scored: dict[str, Any] = {"importance": score} if score else {}
-        accepted = method.keywords({**options, **scored})
-        shared = {key: value for key, value in keywords.items() if key in accepted}
-        taken |= shared.keys()
-        shared = {key: value for key, value in shared.items() if key not in options}
-        method.algorithm(**shared, **scored, **options)
+) -> "list[Entrant]":
+    """Entrants of methods by name, each with all seeds; they are called with `given`."""
+    shared = dict(keywords)
+    importance, own_data = shared.pop("importance", "uniform"), read_once(shared.pop("importance_data", None))
+    entrants, lost = [], set(shared)
+    for method, score, options in method_variants(methods, importance, norms=norms):
+        settings = {**options, **({"importance": score} if score else {})}
+        accepted = method.keywords(settings)
+        lost -= accepted.keys()
+        settings = {name: value for name, value in shared.items() if name in accepted} | settings
+        method.algorithm(**settings)
         if score and IMPORTANCE[score].needs_data:
-            scored["importance_data"] = "fusion" if data is None else data
-        made = partial(method, **{**shared, **scored, **options})
+            settings["importance_data"] = "fusion" if own_data is None else own_data
         row = {"name": title_of(method.name, score, options), "method": method.name, "importance": score}
         row |= {"grouping": options.pop("grouping", None), "options": options or None}
-        runs.append((row, made))
-    if strange := sorted(keywords.keys() - taken):
-        raise ValueError(f"none of these methods has a keyword {strange[0]!r}. Leave it out.")
-    return runs
+        seeded = [{"seed": seed} if "seed" in accepted else {} for seed in seeds]
+        entrants.append((row, [partial(_timed, partial(method, *given, **{**each, **settings})) for each in seeded]))
+    if lost:
+        raise ValueError(f"none of these methods has a keyword {min(lost)!r}. Leave it out.")
+    return entrants
 
 
-def _check_functions(
-    methods: Mapping[str, Any], importance: str | Sequence[str], importance_data: Any, keywords: Mapping[str, Any]
-) -> None:
-    """Refuse other arguments for functions, which only take (models, data)."""
-    for name, run in methods.items():
-        if not callable(run):
-            raise ValueError(
-                f"methods[{name!r}] is {run!r}, which is not a function of (models, data). Give a function, or a "
-                "method of the "
-                'project as METHODS["KF-Linear"].'
-            )
-    given = {"importance": importance != "uniform", "importance_data": importance_data is not None}
-    if lost := [name for name, is_given in given.items() if is_given] + sorted(keywords):
+def _of_functions(
+    methods: Mapping[str, Run],
+    keywords: Mapping[str, Any],
+    seeds: Iterable[int],
+    given: tuple[Any, Any],
+    classifier: Callable[[nn.Module, str], nn.Module] = lambda network, name: network,
+) -> "list[Entrant]":
+    """Entrants of a user's functions of (models, data), with each seed, or once where they take none.
+
+    Raises:
+        ValueError: what is no function, or keywords, which functions do not get.
+    """
+    if lost := sorted(keywords.keys() - {"device"}):
         raise ValueError(
             f"functions do not receive compare's {', '.join(lost)}. Give such options to each: "
             '{"mine": lambda models, data: METHODS["KF-Linear"](models, data, importance="conductance", '
             'importance_data="fusion")}.'
         )
+    entrants = []
+    for name, run in methods.items():
+        if not callable(run):
+            raise ValueError(
+                f"methods[{name!r}] is {run!r}, which is not a function of (models, data). Give a function, or a method of the "
+                'project as METHODS["KF-Linear"].'
+            )
+        try:
+            takes_seed = "seed" in inspect.signature(run).parameters
+        except (TypeError, ValueError):  # written in C
+            takes_seed = False
+        each = [partial(run, seed=seed) for seed in seeds] if takes_seed else [run]
+        runs = [partial(_timed, partial(run, *given), partial(classifier, name=name)) for run in each]
+        entrants.append(({"name": name, "method": name}, runs))
+    return entrants
 
 
-def _seeded(run: Run, seeds: Iterable[int]) -> list[Run]:
-    """A user's function with each seed, or once if it takes none."""
-    try:
-        takes_seed = "seed" in inspect.signature(run).parameters
-    except (TypeError, ValueError):  # written in C
-        takes_seed = False
-    return [partial(run, seed=seed) for seed in seeds] if takes_seed else [run]
-
-
-def choice_of(result: FusionResult) -> str | None:
-    """The name of what Auto chose; None for other methods."""
-    candidates = result.config.get("candidates")
-    return max(candidates, key=lambda name: candidates[name]) if candidates else None
-
-
-def _listed(names: str | Sequence[str]) -> list[str]:
-    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+def _timed(
+    run: Callable[[], nn.Module | FusionResult], classifier: Callable[[nn.Module], nn.Module] = lambda network: network
+) -> "Made":
+    """What a run gives, with the seconds that it took if it does not say them."""
+    start = time.perf_counter()
+    result = run()
+    seconds = time.perf_counter() - start
+    if isinstance(result, FusionResult):
+        return Made(classifier(result.model), result.seconds, chose=choice_of(result.config))
+    return Made(classifier(result), seconds)
 
 
 class Made(NamedTuple):
@@ -389,7 +363,7 @@ class Made(NamedTuple):
     seconds: float | None
     outputs: Tensor | None = None
     """For the test images, if known"""
-    chose: str | None = None
+    chose: str = ""
     """See `choice_of`"""
 
 
@@ -421,21 +395,21 @@ def rank(
         for name, parent in parents.items()
     ]
     for index, (row, runs) in enumerate(entrants):
-        yield ranked(table, measure.answers, measure.metric_name is not None)
+        yield ranking(table, measure.answers, measure.metric_name is not None)
         monitor.check()
         name = row["name"]
         monitor.emit("phase", name=f"{name} ({index + 1} of {len(entrants)}):", index=index, total=len(entrants))
         try:
-            made = (run() for run in runs)
-            found = measure(name, (each._replace(network=on_device(each.network, device)) for each in made))
+            networks = (run() for run in runs)
+            facts = measure(name, (each._replace(network=on_device(each.network, device)) for each in networks))
         except (Cancelled, KeyboardInterrupt):
             raise
         except ValueError as error:
-            found = {"reason": str(error)}
+            facts = {"reason": str(error)}
         except Exception as error:  # one method's bug must not waste hours of others
-            found = {"reason": f"failed: {type(error).__name__}: {error}"}
-        table.append(EMPTY | row | found)
-    yield ranked(table, measure.answers, measure.metric_name is not None)
+            facts = {"reason": f"failed: {type(error).__name__}: {error}"}
+        table.append(EMPTY | row | facts)
+    yield ranking(table, measure.answers, measure.metric_name is not None)
 
 
 def _of_parent(measure: "Measure", name: str, parent: nn.Module) -> dict[str, Any]:
@@ -495,37 +469,33 @@ class Measure:
         Raises:
             ValueError: a label beyond the networks' classes, or a metric that is no number.
         """
-        answers, found, chose = [], [], []
-        for network, seconds, known, choice in made:
-            outputs = self._outputs(network) if known is None else known
-            answered, scores = self._scores(name, outputs)
-            answers.append(answered)
-            chose.append(choice)
+        answers, facts, choices = [], [], []
+        for network, seconds, outputs, choice in made:
+            answer, scores = self._scores(name, self._outputs(network) if outputs is None else outputs)
             costs = {
                 "seconds": seconds,
                 "operations": operations(network, self.example.to(devices.of(network))),
                 "parameters": sum(parameter.numel() for parameter in network.parameters()),
             }
-            found.append(scores | costs)
+            answers.append(answer)
+            facts.append(scores | costs)
+            choices.append(choice)
         self.answers[name] = np.stack(answers)
-        choices = " / ".join(dict.fromkeys(filter(None, chose)))
-        if len(found) == 1:
-            return found[0] | {"chose": choices or None}
-        each = [scores["metric" if self.metric else "accuracy"] for scores in found]
-        return {key: _mean([scores[key] for scores in found]) for key in found[0]} | {
-            "chose": choices or None,
-            "per_seed": each,
+        score = "metric" if self.metric else "accuracy"
+        return {key: _mean([each[key] for each in facts]) for key in facts[0]} | {
+            "chose": " / ".join(dict.fromkeys(filter(None, choices))) or None,
+            "per_seed": [each[score] for each in facts] if len(facts) > 1 else None,
         }
 
     def _scores(self, name: str, outputs: Tensor) -> tuple[NDArray[Any], dict[str, Any]]:
-        """A network's answers, see `ranked`, and its scores."""
+        """A network's answers, see `ranking`, and its scores."""
         if self.metric is not None:
-            answered = np.array(list(_resampled(self.metric, outputs, self.labels, self.monitor)))
-            if not math.isfinite(answered[0]):
+            values = np.array(list(_resampled(self.metric, outputs, self.labels, self.monitor)))
+            if not math.isfinite(values[0]):
                 raise ValueError(
-                    f"{self.metric_name} of {name} is {answered[0]}, which ranks nothing. Return a finite number."
+                    f"{self.metric_name} of {name} is {values[0]}, which ranks nothing. Return a finite number."
                 )
-            return answered, {"metric": float(answered[0])}
+            return values, {"metric": float(values[0])}
         check_classes(self.labels, outputs.shape[1], self.title, "the networks")
         self.classes = self.classes or [str(label) for label in range(outputs.shape[1])]
         values = measured(outputs, self.labels, outputs.shape[1])
@@ -549,7 +519,7 @@ def operations(model: nn.Module, example: Tensor) -> int:
     return counter.get_total_flops() // 2
 
 
-def ranked(
+def ranking(
     table: list[dict[str, Any]], answers: Mapping[str, NDArray[Any]], by_metric: bool = False
 ) -> list[dict[str, Any]]:
     """Sort rows, best first, and add the difference to the first; rows without a network come last, in order.
@@ -581,8 +551,8 @@ def _resampled(metric: Metric, outputs: Tensor, labels: Tensor, monitor: Monitor
 
 def _mean(values: Sequence[Any]) -> Any:
     """Mean of numbers, or of lists of numbers, over seeds; None where there is none."""
-    if any(value is None for value in values):
-        return None
+    if len(values) == 1 or None in values:
+        return values[0] if len(values) == 1 else None
     if isinstance(values[0], list):
         return [_mean(same) for same in zip(*values, strict=True)]
     return sum(values) / len(values)

@@ -4,17 +4,14 @@ They are generated from the run's own configurations, for execution in the runs 
 missing parents.
 """
 
-import dataclasses
-import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-from ..methods import METHODS
-from ..system.texts import changed, written_options
+from ..system.texts import changed
 from ..training.parents import TrainConfig
 from . import RunConfig
-from .comparison import DEFAULT, SAME, STYLE, configurations
+from .comparison import SAME
 from .sweep import Sweep
 
 IMPORTS = "from retrofit_core.runs import RunConfig, execute"
@@ -50,22 +47,12 @@ def python(config: RunConfig, training: TrainConfig | None = None) -> str:
 
 
 def comparison_command(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> str:
-    """Shell lines that make missing runs, and rank those that can be ranked together.
-
-    Runs with other parents, data or settings get separate lines.
+    """Shell lines that make runs.
 
     Args:
         runs: each with the training of its parents, if known.
     """
-    lines = [f"{training.command(_folder(config))} --resume" for config, training in runs if training is not None]
-    together: dict[str, list[RunConfig]] = {}
-    differ = ("method", "importance", "options", "analyse", *STYLE)
-    for config, _ in runs:
-        shared = {name: value for name, value in dataclasses.asdict(config).items() if name not in differ}
-        together.setdefault(str(shared), []).append(config)
-    for configs in together.values():
-        lines += _comparison_lines(configs)
-    return "\n".join(dict.fromkeys(lines))
+    return "\n".join(dict.fromkeys(line for run in runs for line in command(*run).splitlines()))
 
 
 def comparison_python(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> str:
@@ -84,44 +71,11 @@ def comparison_python(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> s
     return "\n".join(lines) + "\n"
 
 
-def _comparison_lines(configs: Sequence[RunConfig]) -> list[str]:
-    """One line for all of these, which differ only in method, importance and options; else one per score or run."""
-    if line := _ranking(configs):
-        return [line]
-    scores = dict.fromkeys(config.importance for config in configs)
-    each = [_ranking([config for config in configs if config.importance == score]) for score in scores]
-    if all(each):
-        return [line for line in each if line]
-    return [f"{config.command()} --record {config.key()}" for config in configs]
-
-
-def _ranking(configs: Sequence[RunConfig]) -> str | None:
-    """The `retrofit compare` command that runs exactly these, in a folder of records; else None."""
-    base = dataclasses.replace(
-        max(configs, key=lambda config: sum(getattr(config, name) != DEFAULT[name] for name in STYLE)),
-        method=DEFAULT["method"],
-        importance=DEFAULT["importance"],
-        options=None,
-        analyse=any(config.analyse for config in configs),
-    )
-    methods = ",".join(dict.fromkeys("+".join([each.method, *written_options(each.options)]) for each in configs))
-    weighing = [config.importance for config in configs if METHODS[config.method].takes.importance]
-    scores = ",".join(dict.fromkeys(weighing or [RunConfig.importance]))
-    try:
-        made = configurations(base, methods, scores)
-    except ValueError:
-        return None
-    if {config.key() for config in made} != {config.key() for config in configs}:
-        return None
-    _, _, *words = shlex.split(base.command())
-    said = ["--methods", methods, *(["--importance", scores] if weighing else []), "--records", "."]
-    return shlex.join(["retrofit", "compare", *words, *said])
-
-
 def sweep_python(asked: Sweep) -> str:
     """A sweep as a script, which leaves its runs in the folder `runs`."""
-    call = f'curve = sweep(Sweep(base, {asked.over!r}, {asked.values!r}, {asked.seeds}), "runs")'
-    imports = ["from retrofit_core.runs import RunConfig", "from retrofit_core.runs.sweep import Sweep, sweep"]
+    text = f"{asked.over}={','.join(map(str, asked.values))}"
+    call = f'print(sweep(base, "{text}", "runs", seeds={asked.seeds}))'
+    imports = ["from retrofit_core.runs import RunConfig", "from retrofit_core.runs.sweep import sweep"]
     return "\n".join([*imports, "", *_assignment("base", asked.base), call]) + "\n"
 
 

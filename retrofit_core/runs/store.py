@@ -83,7 +83,7 @@ LANDSCAPE = Kind("landscape", "the landscape", "landscapes", "landscape.json", "
 FINETUNING = Kind("finetune", "the fine-tuning", "finetunings", "curve.json", "metrics.json", "train")
 COMPARISON = Kind("compare", "the leaderboard", "comparisons", "leaderboard.json", "leaderboard.json")
 UNIT = Kind("reproduce", "the unit", "experiments", "result.json", "result.json")
-SWEEP = Kind("sweep", "the sweep", "sweeps", "sweep.json", "sweep.json", "compare")
+SWEEP = Kind("sweep", "the sweep", "sweeps", "leaderboard.json", "leaderboard.json", "compare")
 KINDS = {kind.verb: kind for kind in (FUSION, ANALYSIS, TRAINING, LANDSCAPE, FINETUNING, COMPARISON, SWEEP, UNIT)}
 
 

@@ -32,7 +32,7 @@ def swept(curve: Mapping[str, Any], palette: Palette) -> Picture:
     """A curve through the values' accuracies; a bar is the 95 % interval of the difference from the best value.
 
     Args:
-        curve: as `retrofit_core.runs.sweep.sweep` gives it, with at least one network.
+        curve: see `SweepWork.curve`, with at least one network.
     """
     rows, name = measured(curve), curve["over"].replace("_", " ")
     x = [place(row["value"]) for row in rows]
@@ -63,7 +63,7 @@ def swept(curve: Mapping[str, Any], palette: Palette) -> Picture:
     seeds = [
         (place(row["value"]), accuracy, run)
         for row in rows
-        for accuracy, run in zip(row["per_seed"], row["runs"], strict=True)
+        for accuracy, run in zip(row["per_seed"] or [row["accuracy"]], row["runs"], strict=True)
     ]
     dots = scatter(
         [each[0] for each in seeds],

@@ -87,7 +87,7 @@ def uses_samples(entry: Entry) -> bool:
 
 def chosen(entry: Entry) -> str:
     """What a finished run of Auto chose: "KF-Linear, conductance", or "parent 0" if no fusion beat that; empty for others."""
-    return settings.chosen(decided(entry))
+    return settings.choice_of(decided(entry))
 
 
 def chosen_words(entry: Entry) -> str:

@@ -38,8 +38,15 @@ class SweepWork(Work):
 
     @property
     def curve(self) -> Mapping[str, Any]:
-        """What is measured so far, as `retrofit_core.runs.sweep.sweep` gives it; {} before the first value."""
-        return read_json(self.folder / SWEEP.growing)
+        """over, seeds, rows (of a leaderboard, with their value) in the order of values, and the run's networks."""
+        rows = {row["name"]: row for row in read_json(self.folder / SWEEP.growing).get("rows", ())}
+        names = {f"{self.asked.over} {value}": value for value in self.asked.values}
+        return {
+            "over": self.asked.over,
+            "seeds": self.asked.seeds,
+            "networks": self.of.metrics.get("networks", {}),
+            "rows": [{**rows[name], "value": value} for name, value in names.items() if name in rows],
+        }
 
     @property
     def state(self) -> str:
@@ -53,15 +60,8 @@ class SweepWork(Work):
         base = self.asked.base
         _, _, *words = shlex.split(replace(base, method=type(base).method).command())
         values = ",".join(map(str, self.asked.values))
-        return [
-            *words,
-            "--methods",
-            base.method,
-            "--over",
-            f"{self.asked.over}={values}",
-            "--seeds",
-            str(self.asked.seeds),
-        ]
+        words += ["--methods", base.method, "--over", f"{self.asked.over}={values}", "--seeds", str(self.asked.seeds)]
+        return words
 
 
 def settings_of(entry: Entry) -> Mapping[str, Any]:
@@ -126,6 +126,6 @@ def begin(work: Work, words: Sequence[str], home: Path, also: Sequence[Entry], a
     files.write(work.folder / SETTINGS, json.dumps(asked))
 
 
-def made_by(note: Mapping[str, Any], curve: Mapping[str, Any]) -> list[str]:
+def made_by(note: Mapping[str, Any], board: Mapping[str, Any]) -> list[str]:
     """The runs that a sweep has made, without those that were there before."""
-    return [name for row in curve.get("rows", ()) for name in row["runs"] if name not in note.get("before", ())]
+    return [name for row in board.get("rows", ()) for name in row["runs"] or () if name not in note.get("before", ())]

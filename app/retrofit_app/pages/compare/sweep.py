@@ -95,7 +95,7 @@ def _form(finished: Mapping[str, runs.Entry], settings: Mapping[str, Any]) -> No
 
 def _growing(work: SweepWork, palette: Palette) -> None:
     notes = notes_of(work.folder)
-    done, total = len(work.curve.get("rows", ())), len(work.asked.values)
+    done, total = len(work.curve["rows"]), len(work.asked.values)
     words = f"{done} of {total} values are measured · {notes.get('name', 'starting')}".rstrip(": ")
     stops = "Stops after the current step. Finished runs are kept, and you can continue later."
     works.progress(work.folder, done / total, words, stops, "cancel-sweep")
@@ -128,7 +128,7 @@ def _results(work: SweepWork, palette: Palette) -> None:
             on_select=point_at,
             selection_mode="points",
         )
-    for row in curve.get("rows", ()):
+    for row in curve["rows"]:
         if row["reason"] is not None:
             st.caption(escaped(f"{curve['over']} {row['value']}: {row['reason']}"))
     taking.copy(_origin(work), "this sweep", "sweep")
