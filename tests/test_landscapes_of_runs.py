@@ -121,37 +121,18 @@ def test_the_fine_tuned_network_is_among_the_networks(record, tmp_path, monkeypa
     settings = json.loads((tmp_path / "settings.json").read_text())
     assert LandscapeConfig.from_json(settings) == with_tuned and settings["of"] == content_of(record)
     assert notes_of(tmp_path) == {}
-    assert main(["landscape", "--record", "run", "--tuned", "run/finetunings/gone", "--plan"]) == 2
-    assert "there is no fine-tuning gone" in capsys.readouterr().err.replace("\n", " ")
 
 
-# --- retrofit landscape, in this process, with small networks of digits that nobody trained ---------------------------
+# --- the command ----------------------------------------------------------------------------------
 
 
-SMALL = ("--resolution", "3", "--images", "40", "--path-points", "3", "--directions", "3", "--device", "cpu")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("landscape")
-    for index, name in enumerate(("a", "b", "fused", "tuned")):
-        save_model(build(MLP, seed=index), folder / f"{name}.safetensors")
-    save_model(build({**MLP, "sizes": [64, 9, 6, 10]}, seed=0), folder / "wide.safetensors")
-    config = RunConfig(
-        (str(folder / "a.safetensors"), str(folder / "b.safetensors")),
-        fusion_from="iid",
-        method="KF-Linear",
-        samples=60,
-        device="cpu",
-    )
-    execute(config, folder / "run")
-    return folder
+SMALL = ("--record", "run", "--resolution", "3", "--path-points", "3", "--directions", "3", "--device", "cpu")
 
 
 @pytest.fixture
-def said(folder, monkeypatch, capsys):
-    """What a command prints, and its exit code."""
-    monkeypatch.chdir(folder)
+def said(record, monkeypatch, capsys):
+    """What the command prints, and its exit code."""
+    monkeypatch.chdir(record.parent)
     monkeypatch.setenv("COLUMNS", "150")
 
     def call(*words):
@@ -162,61 +143,40 @@ def said(folder, monkeypatch, capsys):
     return call
 
 
-def test_checkpoints_are_surveyed_printed_and_written(said, folder):
-    words = ("a.safetensors", "b.safetensors", "--fused", "fused.safetensors", "--tuned", "tuned.safetensors")
-    code, text = said(*words, *SMALL, "--align", "git-re-basin", "--clip", "2.4", "--out", "out", "--json")
-    assert code == 0, text
-    survey = Survey.load(folder / "out")
-    assert json.loads(text)["loss"] == survey.to_json()["loss"]
-    names = ["parent 0", "parent 1", "fused", "aligned parent 1", "average", "fine-tuned"]
-    assert [marker.name for marker in survey.markers] == names and survey.done == survey.total
-    assert survey.facts["images"] == 40 and survey.facts["clip"] == 2.4
-    with (folder / "out" / "landscape.csv").open() as file:
-        kinds = [line["kind"] for line in csv.DictReader(file)]
-    assert [kinds.count(kind) for kind in ("network", "grid", "path")] == [6, 9, 9]
-
-
-def test_the_loss_of_a_network_is_that_of_evaluate_on_all_images(said, folder):
+def test_a_run_is_surveyed_printed_and_written(said, record):
+    """The loss of a network is that of `evaluate` on all images."""
     test = load("digits", "test")
-    words = ("a.safetensors", "b.safetensors", "--fused", "fused.safetensors", "--tuned", "tuned.safetensors", *SMALL)
-    code, text = said(*words, "--json", "--images", str(len(test)))
+    more = ("--align", "git-re-basin", "--clip", "2.4", "--images", str(len(test)))
+    code, text = said(*SMALL, *more, "--out", "out", "--json")
     assert code == 0, text
-    files = {"parent 0": "a", "parent 1": "b", "fused": "fused", "fine-tuned": "tuned"}
-    markers = json.loads(text)["markers"]
-    assert {marker["name"] for marker in markers} == {*files, "average"}
-    for marker in (marker for marker in markers if marker["name"] in files):
-        expected = evaluate(load_model(folder / f"{files[marker['name']]}.safetensors")[0], test)
-        assert marker["loss"] == pytest.approx(expected["loss"], rel=1e-5)
-        assert marker["accuracy"] == pytest.approx(expected["accuracy"])
-
-
-def test_a_record_knows_its_networks_and_data(said, folder):
-    code, text = said(
-        "--record", "run", *SMALL, "--through", "parent 0, aligned parent 1, fused", "--align", "otfusion"
-    )
-    assert code == 0, text
-    assert "The plane through parent 0, aligned parent 1 and fused" in text
-
-
-def test_the_plan_says_how_much_work_it_is_and_does_nothing(said, folder):
-    words = ("a.safetensors", "b.safetensors", "--fused", "fused.safetensors", *SMALL, "--plan", "--out", "none")
-    code, text = said(*words)
-    assert code == 0 and "38 points of weight space (4 of networks, 9 of grid, 9 of paths, 16 of flatness)" in text
-    assert not (folder / "none").exists()
-    assert json.loads(said(*words, "--json")[1])["evaluations"]["grid"] == 9
+    survey = Survey.load(record.parent / "out")
+    assert json.loads(text)["loss"] == survey.to_json()["loss"]
+    names = ["parent 0", "parent 1", "fused", "aligned parent 1", "average"]
+    assert [marker.name for marker in survey.markers] == names and survey.done == survey.total
+    for marker, file in zip(survey.markers, ("a", "b", "run/fused"), strict=False):
+        expected = evaluate(load_model(f"{file}.safetensors")[0], test)
+        assert marker.loss == pytest.approx(expected["loss"], rel=1e-5)
+        assert marker.accuracy == pytest.approx(expected["accuracy"])
+    with (record.parent / "out" / "landscape.csv").open() as file:
+        kinds = [line["kind"] for line in csv.DictReader(file)]
+    assert [kinds.count(kind) for kind in ("network", "grid", "path")] == [5, 9, 9]
+    code, text = said(*SMALL, "--images", "40", "--through", "parent 0, aligned parent 1, fused", "--align", "otfusion")
+    assert code == 0 and "The plane through parent 0, aligned parent 1 and fused" in text
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["a.safetensors", "b.safetensors"], "a plane needs three networks that are not on one line. Found parent 0"),
-        (["a.safetensors", "b.safetensors", "--through", "parent 0, parent 1, average"], "are on one line"),
-        (["a.safetensors", "--record", "run"], "omit the checkpoints"),
-        (["--record", "nothing"], "nothing is not a run record"),
-        (["a.safetensors", "b.safetensors", "--fused", "fused.safetensors", "--norms", "none"], "norms"),
-        (["a.safetensors", "b.safetensors", "--fused", "no.safetensors"], "there is no checkpoint at no.safetensors"),
+        (
+            ["run", "--through", "parent 0, parent 1"],
+            "a plane needs three different networks. Found parent 0, parent 1",
+        ),
+        (["run", "--through", "parent 0, parent 1, average"], "are on one line"),
+        (["nothing"], "nothing is not a run record"),
+        (["run", "--norms", "none"], "norms"),
+        (["run", "--tuned", "run/finetunings/gone"], "there is no fine-tuning gone"),
     ],
 )
 def test_what_cannot_be_surveyed_is_refused(said, words, message):
-    code, text = said(*words)
+    code, text = said("--record", *words)
     assert code == 2 and message in text.replace("\n", " "), text

@@ -151,7 +151,7 @@ def test_a_record_gets_the_users_module_not_its_own(stranger, mynet, tmp_path):
     [
         "fuse --record run",
         "fuse --record run --analyse",
-        "landscape --record run --plan",
+        "landscape --record run --resolution 3 --images 20",
         "train --record run --epochs 1",
         "compare net-0.safetensors net-1.safetensors --methods average --fusion-from iid --samples 20",
     ],
@@ -265,8 +265,8 @@ def test_every_command_takes_it(parents, capsys):
     assert json.loads(capsys.readouterr().out)["rows"] == board["rows"]
     assert main(["evaluate", *models, *arch, "--ensemble", "--json"]) == 0
     few = ["--resolution", "3", "--images", "20", "--path-points", "3", "--directions", "1", "--json"]
-    assert main(["fuse", *models, *arch, *fused, "--method", "kf-linear", "--out", "fused.safetensors"]) == 0
-    assert main(["landscape", *models, "--fused", "fused.safetensors", *arch, *few]) == 0
+    assert main(["fuse", *models, *arch, *fused, "--method", "kf-linear", "--record", "run"]) == 0
+    assert main(["landscape", "--record", "run", *arch, *few]) == 0
     user_code._files.clear()
     capsys.readouterr()
     for words in (["evaluate", *models], ["fuse", *models, *fused, "--out", "f.safetensors"]):

@@ -15,26 +15,21 @@ READ = ("models", "base", "target", "splits", "data")
 TRAINING = "training.json"  # how to train a folder's missing parents; written by `training.parents`
 
 
-def check_alone(
-    context: typer.Context, why: str, *, without: Collection[str] | None = None, beside: Collection[str] = ()
-) -> None:
+def check_alone(context: typer.Context, why: str, *, beside: Collection[str]) -> None:
     """Raise ValueError if a parameter is given on the command line that another one makes useless.
 
     Args:
         why: that of --record, for the message.
-        without: names of the parameters that may not be given; None: all.
-        beside: names of those that may.
+        beside: names of the parameters that may be given.
     """
-    arguments = {"models": "the checkpoints", "model": "the checkpoint"}
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     given += context.obj or {}  # settings of methods
     arch = context.params.get("arch")
     names = [name for each in (arch if isinstance(arch, list | tuple) else [arch]) for name in user_code.names_in(each)]
     own = {"arch"} if names else set()  # says which code may be run
-    refused = [name for name in given if name not in {*own, *beside} and (without is None or name in without)]
-    if refused:
-        raise ValueError(f"{why}: omit {', '.join(arguments.get(name, flag(name)) for name in refused)}.")
+    if refused := [flag(name) for name in given if name not in {*own, *beside}]:
+        raise ValueError(f"{why}: omit {', '.join(refused)}.")
 
 
 def check_checkpoints(paths: Sequence[Path | str]) -> None:
@@ -80,7 +75,7 @@ def check_replaced(
     read = list(read)
     for file in filter(None, files):
         for source in read:
-            if _is_part_of(file, Path(source)):
+            if Path(os.path.realpath(file)).is_relative_to(os.path.realpath(source)):
                 raise ValueError(
                     f"--out {file}: this command reads {source}, and would overwrite it. Name another file."
                 )
@@ -88,17 +83,6 @@ def check_replaced(
             raise ValueError(
                 f"--out: {file} exists. Replace it with --overwrite{f', {other}' if other else ''}, or name another."
             )
-
-
-def _is_part_of(file: Path, source: Path) -> bool:
-    """Whether writing a file would replace another one, or a file of a folder."""
-    if os.path.realpath(file) == os.path.realpath(source):
-        return True
-    if not os.path.exists(file) or not os.path.exists(source):  # Path.exists fails for long specs
-        return False
-    return file.samefile(source) or (
-        source.is_dir() and Path(os.path.realpath(file)).is_relative_to(os.path.realpath(source))
-    )
 
 
 def check_folder(folder: Path | None, option: str) -> None:

@@ -34,13 +34,6 @@ class Logits:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Resume:
-    """An option of commands that can continue."""
-
-    resume: bool = setting(False, "Resume where the same command stopped.")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Overwrite:
     """An option of commands that write files."""
 
@@ -73,9 +66,9 @@ def options_of(
         arguments: fields that are positional arguments.
     """
     hints, settings = get_type_hints(value), settings_of(value)
-    chosen = [name for name in names or settings if name not in without]
-    chosen.sort(key=("logits", "resume", "overwrite", "json").__contains__)  # those of several commands come last
-    return [_parameter(settings[name], hints[name], name in arguments) for name in chosen]
+    fields = [name for name in names or settings if name not in without]
+    fields.sort(key=("logits", "overwrite", "json").__contains__)  # those of several commands come last
+    return [_parameter(settings[name], hints[name], name in arguments) for name in fields]
 
 
 def _parameter(entry: Setting, hint: Any, is_argument: bool = False) -> inspect.Parameter:

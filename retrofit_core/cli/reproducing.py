@@ -1,6 +1,5 @@
 """The work of `retrofit reproduce`."""
 
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,8 +92,6 @@ def reproduce(asked: ReproduceRequest) -> None:
     """Measure tables, printing results as they come, and print the tables."""
     tables = _tables(asked.tables)
     failed = None if asked.report else measure(tables, asked)
-    if asked.plan:
-        return
     scales = scales_of(asked.scale if asked.report else asked.scale or SCALE)
     known = measured(asked.folder, asked.results)
     ways: dict[str, Any] = {
@@ -129,13 +126,6 @@ def measure(tables: Sequence[Table], asked: ReproduceRequest) -> bool:
         f"{len(planned)} units of work: {len(planned) - len(missing)} done, {len(missing)} to do. Scale {scale.name}: "
         f"{scale.sentence}."
     )
-    if asked.plan:
-        table = new_table("state", "unit")
-        for unit, result in planned:
-            table.add_row("to do" if result is None else "refused" if result.refusal else "done", title(unit))
-        out.print(table)
-        return False
-    deadline = time.time() + asked.time_budget if asked.time_budget else None
     with (
         advised("Results so far are kept. Run the same command again to resume."),
         units_progress(len(missing)) as (monitor, count),
@@ -148,14 +138,13 @@ def measure(tables: Sequence[Table], asked: ReproduceRequest) -> bool:
             accuracy = f"{result.metrics['accuracy']:.2f} %" if "accuracy" in result.metrics else "measured"
             return say(f"{title(unit)}: {result.refusal or accuracy}  ({result.metrics['all_seconds']:.1f} s)")
 
-        ways: dict[str, Any] = {"device": asked.device, "deadline": deadline, "on_result": on_result}
+        ways: dict[str, Any] = {"device": asked.device, "on_result": on_result}
         if asked.backend == "loky" and asked.jobs == 1 and asked.scheduler is None:
             outcome = run(missing, asked.folder, monitor=monitor, **ways)
         else:
             ways |= {"jobs": asked.jobs, "backend": asked.backend, "scheduler": asked.scheduler}
             outcome = run_in_parallel(missing, asked.folder, **ways)
-    late = f", {outcome.left} not done because time ran out: run the same command again to resume"
-    out.print(f"{outcome.done} units done{late if outcome.left else ''}. Results are in {asked.folder}.")
+    out.print(f"{outcome.done} units done. Results are in {asked.folder}.")
     for unit, why in outcome.failed:
         say(f"Failed: {title(unit)}: {why}", to=err)
     return bool(outcome.failed)

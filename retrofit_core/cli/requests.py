@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..runs.config import RunConfig
-from ..system.settings import AT_LEAST_ONE, Range, same_as, setting
+from ..system.settings import AT_LEAST_ONE, same_as, setting
 from .fields import Overwrite, argument
 
 
@@ -32,15 +32,11 @@ class ReproduceRequest(Overwrite):
     results: tuple[Path, ...] = setting(
         (), "More results, in addition to --folder: a bundle, a folder of bundles, or a runs folder. Repeatable."
     )
-    time_budget: float | None = setting(
-        None, "Stop after this many seconds. Run the same command again to resume.", Range(1)
-    )
     jobs: int = setting(1, "Number of parallel processes.", AT_LEAST_ONE)
     backend: str = setting("loky", "loky (processes on this machine) or dask (a cluster).")
     scheduler: str | None = setting(None, "Address of a Dask scheduler, such as tcp://host:8786.")
     device: str = same_as(RunConfig, "device")
     list: bool = setting(False, "List the tables and how much of each is measured.")
-    plan: bool = setting(False, "Print what would be done, then exit.")
     report: bool = setting(False, "Print what is measured, and measure nothing.")
     out: Path | None = setting(None, "Also write all numbers and differences to this CSV file.")
     bundle: Path | None = setting(

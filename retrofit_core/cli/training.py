@@ -9,7 +9,7 @@ from ..system.settings import COUNT, setting
 from ..training.config import TrainConfig
 from .application import command
 from .checks import check_alone, check_folder, check_replaced
-from .fields import Json, Logits, Overwrite, Resume, options_of, value_of, with_logits
+from .fields import Json, Logits, Overwrite, options_of, value_of, with_logits
 from .terminal import advised, arch_words, networks_table, new_table, out, pixel_words, print_json, progress, say_next
 
 #: Parameters of a fine-tuning; its record determines the others.
@@ -18,9 +18,10 @@ LOOP = ("epochs", "batch", "learning_rate", "precision", "augment", "seed")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainRequest(Json, Logits, Overwrite, Resume):
+class TrainRequest(Json, Logits, Overwrite):
     """Parameters of `retrofit train`, besides the training config."""
 
+    resume: bool = setting(False, "Resume where the same command stopped.")
     only: int | None = setting(
         None, "Train only this parent, numbered from 0, for example to train each on another machine.", COUNT
     )

@@ -43,7 +43,7 @@ class Result:
     @property
     def command_today(self) -> str:
         """The command that repeats it; empty for what only `retrofit reproduce` does."""
-        return "" if self.command.startswith("retrofit finetune ") else self.command
+        return "" if self.command.startswith(("retrofit finetune ", "retrofit landscape ")) else self.command
 
     @property
     def measured_on(self) -> str:

@@ -16,7 +16,6 @@ from ..inspection.landscape import Landscape
 from ..runs import RunConfig
 from ..runs.store import UNIT
 from ..system.files import digest, key_of
-from ..system.texts import option_words
 from ..training.parents import TrainConfig
 
 #: File name in a unit's folder.
@@ -218,11 +217,6 @@ class LossLandscape(FollowUp):
 
     def needs(self) -> tuple[Unit, ...]:
         return (self.fusion,)
-
-    def command(self, root: str) -> str:
-        words = ["--fused", str(self.fusion.network(root)), "--data", self.source.data_set]
-        parents = self.source.files(Path(root))
-        return shlex.join(["retrofit", "landscape", *parents, *words, *option_words(self.landscape)])
 
 
 @dataclass(frozen=True)

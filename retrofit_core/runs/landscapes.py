@@ -32,7 +32,7 @@ class LandscapeConfig(FollowUp):
     """Alignment whose parents are among the networks"""
     landscape: Landscape = dataclasses.field(default_factory=Landscape)
     tuned: str | None = None
-    """Key of the run's fine-tuning whose network is included, or an identifier of another checkpoint"""
+    """Key of the run's fine-tuning whose network is included"""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types; without a fine-tuned network as in earlier versions, so that keys stay."""

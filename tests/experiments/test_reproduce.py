@@ -45,14 +45,6 @@ def test_the_same_command_does_nothing_more(folder):
     assert ", 0 to do" in output and "0 units done" in output
 
 
-def test_the_plan_says_what_is_done(folder):
-    output = retrofit(*WORDS, "--plan", "--seeds", 2, cwd=folder).stdout
-    first, second = (
-        line.split() for line in output.splitlines() if "KF-Linear, uniform, toward=zero, samples=40, seed" in line
-    )
-    assert first[0] == "done" and second[:2] == ["to", "do"]
-
-
 def listed(output):
     """Table -> what the list says of its cells."""
     words, name = {}, ""
