@@ -97,20 +97,23 @@ _LINES = (
         "Task-Arithmetic",
         "Adds up what each network learned beyond a common ancestor.",
         "Ilharco et al. 2023",
-        "TaskArithmetic",
+        "TaskVectors",
+        {"drop": 0.0, "density": 1.0, "elect": False},
     ),
     Line(
         "TIES",
         "Adds up what each network learned beyond a common ancestor, with small changes trimmed and signs elected.",
         "Yadav et al. 2023",
-        "Ties",
+        "TaskVectors",
+        {"drop": 0.0, "elect": True},
     ),
     Line(
         "DARE",
         "Adds up what each network learned beyond a common ancestor, with random entries dropped and the rest "
         "rescaled.",
         "Yu et al. 2024",
-        "Dare",
+        "TaskVectors",
+        {"density": 1.0},
     ),
     Line(
         "Ensemble",

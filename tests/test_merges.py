@@ -133,18 +133,18 @@ def test_dare_without_dropping_is_task_arithmetic_or_ties_untrimmed():
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_a_scale_of_one_over_n_is_the_mean(n):
-    """The default of task arithmetic, and of DARE where nothing is dropped; the word is a scale like any number."""
+def test_the_usual_scale_is_that_of_the_mean(n):
+    """That of task arithmetic, and of DARE where nothing is dropped; the word is a scale like any number."""
     models, base = parents(n), network(0)
     mean = sum(flat(model) for model in models) / n
     for name, options in (("Task-Arithmetic", {}), ("DARE", {"drop": 0.0})):
         fused = METHODS[name](models, X, base=base, **options)
         assert torch.allclose(flat(fused.model), mean, rtol=1e-12, atol=1e-14)
-        assert fused.config["scale"] == "1/n"
+        assert fused.config["scale"] == "auto"
         number = METHODS[name](models, X, base=base, scale=1 / n, **options).model
         assert torch.equal(flat(number), flat(fused.model))
     with pytest.raises(ValueError, match="scale"):
-        METHODS["DARE"](models, X, base=base, scale="1/m")
+        METHODS["DARE"](models, X, base=base, scale="1/n")
 
 
 def test_the_seed_decides_what_dare_drops():

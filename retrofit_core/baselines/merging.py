@@ -29,15 +29,49 @@ SCALES = Range(-10, 10)
 
 @dataclass(frozen=True)
 class TaskVectors(WeightAverager):
-    """Base of methods that add the parents' task vectors to their common ancestor."""
+    """theta_0 + scale sum_k tau_k, with parts of the task vectors dropped, trimmed, or in conflict left out.
+
+    - Task-Arithmetic (Ilharco et al. 2023, learning via addition): neither; at its default scale it is Average. Another one can
+      be better for given networks, so choose it on held-out data; a negative scale forgets what they learned. Without such data,
+      Yadav et al. 2023 use 0.4, which loses 0.7 points to Average on 24 ancestors (docs/measurements.md).
+    - TIES (Yadav et al. 2023, Algorithm 1): trims to the entries of largest magnitude, ties included, elects for each parameter
+      the sign of the larger total, and adds the mean of the nonzero entries with it. On these ancestors it loses 0.8 points to
+      Average, and 2.3 at the published density 0.2 and scale 1.
+    - DARE (Yu et al. 2024): sets entries to 0 with probability `drop` and divides the others by 1 - `drop`, which keeps their
+      expectation. -0.2 points to Average, and -4.8 at drop 0.9 and scale 0.4, as published. The seed decides; nothing else is
+      random.
+    """
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, base=True, uses_data=False)
+    title: ClassVar[str] = "Task vectors"
+
+    drop: float = setting(
+        0.1,
+        "probability of dropping an entry",
+        Range(0, 1, without_high=True),
+        title="Share of entries dropped",
+    )
+    density: float = setting(
+        1.0,
+        "share of each task vector's entries to keep",
+        Range(0, 1, without_low=True),
+        title="Share of entries kept",
+    )
+    elect: bool = setting(
+        False, "elect signs and take means as in TIES, instead of the sum", title="Elect signs as in TIES"
+    )
+    scale: float | Literal["auto"] = setting(
+        "auto",
+        "factor for what is added; auto: one over the number of parents, which makes the sum a mean, and 0.75 for TIES",
+        SCALES,
+        title="Strength of the addition",
+    )
 
     def plan(self, task: Task) -> Plan:
         """Check shapes and the ancestor; see `Algorithm`."""
         if task.base is None:
             raise ValueError(
-                f"{self.title} adds what each parent has learned to their common ancestor, which is missing. Pass "
+                "task vectors are what each parent has learned beyond their common ancestor, which is missing. Pass "
                 "base=NETWORK (--base FILE), or use Average."
             )
         self.check_mergeable(task, least=0)
@@ -75,97 +109,12 @@ class TaskVectors(WeightAverager):
             vectors: (n, p) task vectors, float64.
             generator: on the CPU.
         """
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class TaskArithmetic(TaskVectors):
-    """theta_0 + scale sum_k tau_k (Ilharco et al. 2023, learning via addition). Nothing is random.
-
-    At its default, 1 / (number of parents), it is their mean: the same network as Average. Another scale can be better for
-    given networks, so choose it on held-out data; a negative scale forgets what they learned. Without such data, Yadav et
-    al. 2023 use 0.4, which loses 0.7 points to Average on 24 ancestors (docs/measurements.md).
-    """
-
-    title: ClassVar[str] = "Task arithmetic"
-
-    scale: float | Literal["1/n"] = setting(
-        "1/n",
-        "factor for the sum of the task vectors; 1/n is one over the number of parents, which gives their mean",
-        SCALES,
-        title="Strength of the addition",
-    )
-
-    def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
-        """See `TaskVectors`."""
-        return factor(self.scale, vectors) * vectors.sum(0)
-
-
-@dataclass(frozen=True)
-class Ties(TaskVectors):
-    """Trim, elect signs, merge (Yadav et al. 2023, Algorithm 1). Nothing is random.
-
-    Keeps each task vector's entries of largest magnitude, including ties, and sets the others to 0. For each parameter it
-    elects the sign with the larger total magnitude, and adds `scale` times the mean of the nonzero entries with that sign to
-    the ancestor.
-
-    It loses to Average on 24 ancestors: by 0.8 points at its default, and by 2.3 at the published density 0.2 and scale 1
-    (docs/measurements.md).
-    """
-
-    title: ClassVar[str] = "TIES"
-
-    density: float = setting(
-        1.0,
-        "share of each task vector's entries to keep",
-        Range(0, 1, without_low=True),
-        title="Share of entries kept",
-    )
-    scale: float = setting(0.75, "factor for the task vector that is added", SCALES, title="Strength of the addition")
-
-    def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
-        """See `TaskVectors`."""
-        return self.scale * disjoint_mean(trimmed(vectors, self.density))
-
-
-@dataclass(frozen=True)
-class Dare(TaskVectors):
-    """Drops entries of each task vector at random and rescales the others (Yu et al. 2024), then sums.
-
-    Each entry is 0 with probability `drop`, else divided by 1 - `drop`, which keeps its expectation; then follows task
-    arithmetic or, with `elect`, the signs and means of TIES. The seed determines which entries are dropped.
-
-    It does not gain on Average on 24 ancestors: -0.2 points at its default, and -4.8 at drop 0.9 and scale 0.4, as published
-    (docs/measurements.md).
-    """
-
-    title: ClassVar[str] = "DARE"
-
-    drop: float = setting(
-        0.1,
-        "probability of dropping an entry",
-        Range(0, 1, without_high=True),
-        title="Share of entries dropped",
-    )
-    elect: bool = setting(
-        False, "elect signs and take means as in TIES, instead of the sum", title="Elect signs as in TIES"
-    )
-    scale: float | Literal["1/n"] = setting(
-        "1/n",
-        "factor for the task vector that is added; 1/n is one over the number of parents",
-        SCALES,
-        title="Strength of the addition",
-    )
-
-    def combined(self, vectors: Tensor, generator: torch.Generator) -> Tensor:
-        """See `TaskVectors`."""
-        remaining = rescaled(vectors, self.drop, generator)
-        return factor(self.scale, vectors) * (disjoint_mean(remaining) if self.elect else remaining.sum(0))
-
-
-def factor(scale: float | Literal["1/n"], vectors: Tensor) -> float:
-    """The number that a scale stands for, for the sum of n vectors (n, p)."""
-    return 1 / len(vectors) if scale == "1/n" else scale
+        scale = self.scale
+        if scale == "auto":
+            scale = 0.75 if self.elect and not self.drop else 1 / len(vectors)
+        vectors = rescaled(vectors, self.drop, generator) if self.drop else vectors
+        vectors = trimmed(vectors, self.density) if self.density < 1 else vectors
+        return scale * (disjoint_mean(vectors) if self.elect else vectors.sum(0))
 
 
 def trimmed(vectors: Tensor, density: float) -> Tensor:
