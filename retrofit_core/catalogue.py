@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 PAPER, CONTROL, OURS = "Luenam et al.", "ours, a control", "ours"
-SINGH, IMFELD, AINSWORTH = "Singh and Jaggi 2020", "Imfeld et al. 2024", "Ainsworth et al. 2023"
 
 V = TypeVar("V")
 
@@ -73,13 +72,6 @@ _LINES = (
         {"grouping": "random", "fit": "ridge"},
     ),
     Line(
-        "Same-Index-Linear",
-        "The fit of KF-Linear to the mean of neuron i of every network: what refitting gains without a search.",
-        CONTROL,
-        "Retrofit",
-        {"grouping": "same_index", "fit": "ridge"},
-    ),
-    Line(
         "Average",
         "Mean of all weights, neuron i with neuron i: a uniform soup.",
         "",
@@ -127,45 +119,21 @@ _LINES = (
     ),
     Line(
         "OTFusion",
-        "Neurons aligned by optimal transport of what they compute, then averaged.",
-        SINGH,
+        "Neurons aligned by optimal transport of what they compute, or of their weights, then averaged.",
+        "Singh and Jaggi 2020",
         "OTFusion",
-        {"mode": "activations"},
-    ),
-    Line(
-        "OTFusion-Weights",
-        "Neurons aligned by optimal transport of their weights, then averaged; uses no data.",
-        SINGH,
-        "OTFusion",
-        {"mode": "weights"},
     ),
     Line(
         "Transformer-OTFusion",
-        "Every layer of a transformer aligned by soft transport of what it computes.",
-        IMFELD,
+        "Every layer of a transformer aligned by soft transport of what it computes, or of its weights.",
+        "Imfeld et al. 2024",
         "TransformerOTFusion",
-        {"mode": "activations"},
-    ),
-    Line(
-        "Transformer-OTFusion-Weights",
-        "Every layer of a transformer aligned by soft transport of its weights; uses no data.",
-        IMFELD,
-        "TransformerOTFusion",
-        {"mode": "weights"},
     ),
     Line(
         "Git-Re-Basin",
-        "Neurons of two networks paired by what they compute, then averaged.",
-        AINSWORTH,
+        "Neurons of two networks paired by what they compute, or by all weights, then averaged.",
+        "Ainsworth et al. 2023",
         "GitReBasin",
-        {"mode": "activations"},
-    ),
-    Line(
-        "Git-Re-Basin-Weights",
-        "Neurons of two networks paired by all weights, then averaged; uses no data.",
-        AINSWORTH,
-        "GitReBasin",
-        {"mode": "weights"},
     ),
     Line("ZipIt", "Merges the most similar neurons, also within one network.", "Stoica et al. 2024", "ZipIt"),
     Line(

@@ -17,15 +17,15 @@ ARCHITECTURES = ("mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "v
 #: Methods that put whole neurons into groups; exact transport between equal widths does as well.
 WHOLE = {
     "OTFusion": {},
-    "OTFusion-Weights": {},
+    "OTFusion, weights": {"mode": "weights"},
     "Git-Re-Basin": {},
-    "Git-Re-Basin-Weights": {},
+    "Git-Re-Basin, weights": {"mode": "weights"},
     "ZipIt": {"reset_norms": False},
     "PLeaS": {"reset_norms": False},
 }
-SOFT = ("OTFusion", "Transformer-OTFusion", "Transformer-OTFusion-Weights", "ZipIt")
+SOFT = ("OTFusion", "Transformer-OTFusion", "ZipIt")
 #: In these every group is a pair of neurons, whatever the parents.
-PAIRING = ("OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights")
+PAIRING = ("OTFusion", "OTFusion, weights", "Git-Re-Basin", "Git-Re-Basin, weights")
 
 
 def pair(name):
@@ -53,7 +53,7 @@ def mean_of_parents(alignment):
 def test_the_aligned_parent_of_a_shuffled_copy_is_the_original(name, method):
     model, twin, x = twins(name)
     with untouched(model, twin):
-        result = METHODS[method]([model, twin], x, device="cpu", **WHOLE[method])
+        result = METHODS[method.split(",")[0]]([model, twin], x, device="cpu", **WHOLE[method])
         first, second = result.alignment.parents()
     for key, tensor in tensors(model).items():
         assert torch.equal(tensors(first)[key], tensor), key
@@ -67,7 +67,7 @@ def test_the_aligned_parent_of_a_shuffled_copy_is_the_original(name, method):
 @each_case("method, name", spread(PAIRING, ARCHITECTURES, 2))
 def test_permutations_keep_the_function_and_average_to_the_fused_network(name, method):
     parents, x = pair(name)
-    result = METHODS[method](parents, x, device="cpu")
+    result = METHODS[method.split(",")[0]](parents, x, device="cpu", **WHOLE[method])
     for parent, aligned in zip(parents, result.alignment.parents(), strict=True):
         assert_same_function(aligned, parent, x, 1e-9)
     orders = [group.permutation(1) for group in result.alignment.groups]

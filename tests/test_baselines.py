@@ -26,7 +26,8 @@ from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels,
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
 from tests.test_twins import twins
-from tests.unfixed import otfusion, rebasin, zipit
+
+otfusion, rebasin, zipit = (METHODS[name] for name in ("OTFusion", "Git-Re-Basin", "ZipIt"))
 
 ot = pytest.importorskip("ot", reason="POT is not installed")
 MODES = ("activations", "weights")

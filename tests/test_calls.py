@@ -89,7 +89,7 @@ def test_the_command_asks_for_no_splits(tmp_path):
 
 
 METHODS_WITH_SUMS = (
-    *("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient", "Same-Index-Linear", "OTFusion", "Transformer-OTFusion"),
+    *("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient", "OTFusion", "Transformer-OTFusion"),
     *("Git-Re-Basin", "ZipIt", "PLeaS", "RegMean"),
 )
 

@@ -50,12 +50,18 @@ UNNAMED = {
     for fit in FITS
     if (grouping, fit) not in _NAMED
 }
-EVERY = {**METHODS, **UNNAMED}
+WEIGHTS = {
+    f"{name}, weights": partial(METHODS[name], mode="weights")
+    for name in ("OTFusion", "Git-Re-Basin", "Transformer-OTFusion")
+}
+EVERY = {**METHODS, **UNNAMED, **WEIGHTS}
 RIDGE = ("HF-Linear", "KF-Linear", *CONTROLS, *(name for name in UNNAMED if name.endswith("ridge")))
 GRADIENT = ("HF-Gradient", "KF-Gradient", *(name for name in UNNAMED if name.endswith("gradient")))
-HUNGARIAN, SAME_INDEX = ("HF-Linear", "HF-Gradient"), ("Same-Index-Linear", "same_index, gradient")
-TRANSPORT, REBASIN = ("OTFusion", "OTFusion-Weights"), ("Git-Re-Basin", "Git-Re-Basin-Weights")
-TRANSFORMER = ("Transformer-OTFusion", "Transformer-OTFusion-Weights")
+HUNGARIAN, SAME_INDEX = ("HF-Linear", "HF-Gradient"), ("same_index, ridge", "same_index, gradient")
+#: Methods that align by activations, and by weights.
+TRANSPORT, REBASIN, TRANSFORMER = (
+    (name, f"{name}, weights") for name in ("OTFusion", "Git-Re-Basin", "Transformer-OTFusion")
+)
 #: Those that find neurons by `neuron_groups`.
 ALIGNING = (*TRANSPORT, *TRANSFORMER, *REBASIN, "ZipIt", "PLeaS")
 ARITHMETIC = ("Task-Arithmetic", "TIES", "DARE")
@@ -74,7 +80,7 @@ WITHOUT_LEVELS = (
 
 
 def takes(name, setting):
-    return setting in METHODS["KF-Linear" if name in UNNAMED else name].keywords()
+    return setting in METHODS["KF-Linear" if name in UNNAMED else name.removesuffix(", weights")].keywords()
 
 
 def options_for(name, models, classes):

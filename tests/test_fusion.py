@@ -478,13 +478,13 @@ def test_scores_at_the_head_alone_group_as_uniform_ones_and_weigh_the_logits():
 
 
 #: Leaky enough that no input of a level is dead on the fusion data.
-WIDTHS = {"Random-Linear": [(6, 8, 7, 4), (6, 5, 9, 4), (6, 4, 4, 4)], "Same-Index-Linear": [(6, 8, 7, 4)] * 3}
+WIDTHS = {"random": [(6, 8, 7, 4), (6, 5, 9, 4), (6, 4, 4, 4)], "same_index": [(6, 8, 7, 4)] * 3}
 
 
-def fused(name, **options):
-    parents = [mlp(widths, seed=k) for k, widths in enumerate(WIDTHS[name])]
+def fused(grouping, **options):
+    parents = [mlp(widths, seed=k) for k, widths in enumerate(WIDTHS[grouping])]
     x = normal(60, 6)
-    return parents, x, METHODS[name](parents, x, device="cpu", **options)
+    return parents, x, METHODS["KF-Linear"](parents, x, grouping=grouping, device="cpu", **options)
 
 
 def groups_of(result):
@@ -505,7 +505,7 @@ def test_given_its_groups_it_is_algorithm_1_in_plain_loops(name, ridge):
 
 
 def test_the_groups_of_random_linear_are_those_that_each_levels_generator_draws():
-    _, _, result = fused("Random-Linear", seed=5)
+    _, _, result = fused("random", seed=5)
     for index, level in enumerate(result.levels[:-1]):
         m = sum(level.widths)
         drawn = Random()(
@@ -515,7 +515,7 @@ def test_the_groups_of_random_linear_are_those_that_each_levels_generator_draws(
     assert groups_of(result)[-1] == [[c, 4 + c, 8 + c] for c in range(4)]  # class c stays class c
 
 
-def test_the_groups_of_same_index_linear_are_the_neurons_of_one_number():
-    _, _, result = fused("Same-Index-Linear")
+def test_the_groups_of_the_same_index_are_the_neurons_of_one_number():
+    _, _, result = fused("same_index")
     for level in result.levels:
         assert as_sets(level.labels) == {frozenset(k + level.width * n for n in range(3)) for k in range(level.width)}

@@ -96,7 +96,7 @@ def test_padding_does_not_count_as_samples(method, causal, side):
 
 def test_a_hidden_layer_is_least_squares_on_the_tokens_that_count():
     parents, data = [masked(True, seed) for seed in range(2)], texts("left")
-    result = METHODS["Same-Index-Linear"](parents, data, ridge=0.0, device="cpu")
+    result = METHODS["KF-Linear"](parents, data, grouping="same_index", ridge=0.0, device="cpu")
     fused, (labels,) = result.model, [level.labels for level in result.levels if level.name == "first"]
     real, read, made = data["attention_mask"].bool(), [], []
 

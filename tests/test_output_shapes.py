@@ -58,7 +58,6 @@ READS_CLASSES = {
 #: What only matches values, with the options under which the same network twice is that network.
 MATCHES_VALUES = {
     **ALIGNING,
-    "Same-Index-Linear": LINEAR,
     "Average": {},
     "FedAvg": {"sample_counts": [1, 3]},
     "RegMean": {},
@@ -69,7 +68,7 @@ ANCESTOR = ("Task-Arithmetic", "TIES", "DARE")
 #: What needs an axis of neurons, or a head that is a layer.
 CANNOT = {
     ("squeezed", name): "one number for each sample, a tensor without an axis of neurons"
-    for name in ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient", "Same-Index-Linear", "Random-Linear")
+    for name in ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient", "Random-Linear")
 } | {(network, "LP"): "so there is no head to train alone" for network in ("squeezed", "sequences", "dense")}
 
 

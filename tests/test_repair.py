@@ -142,7 +142,7 @@ def test_layers_that_run_twice_stay():
 @pytest.mark.slow
 @each_case(
     "method, name",
-    spread(["OTFusion", "OTFusion-Weights", "Git-Re-Basin", "Git-Re-Basin-Weights"], ["mlp", "cnn", "residual"], 2),
+    spread(["OTFusion", "Git-Re-Basin"], ["mlp", "cnn", "residual"], 2),
 )
 def test_every_aligning_method_composes_with_it(name, method):
     """The same goals as from parents that are put into the fused order by hand; a shuffled copy stays."""

@@ -110,7 +110,7 @@ def test_what_is_written_through_a_view_is_refused():
         return net.head(net.a(h).relu())
 
     model = initialised(written(view), 1)
-    for method in ("KF-Linear", "ZipIt", "OTFusion-Weights"):
+    for method in ("KF-Linear", "ZipIt", "OTFusion"):
         with pytest.raises(ValueError, match="writes into a part of a tensor"):
             METHODS[method]([model, copy.deepcopy(model)], normal(20, 6), device="cpu")
 

@@ -15,13 +15,13 @@ from tests.networks import labels, normal
 MATCHING = {
     "HF-Linear": {},
     "Git-Re-Basin": {},
-    "Git-Re-Basin-Weights": {},
+    "Git-Re-Basin, weights": {"mode": "weights"},
     "ZipIt": {},
     "PLeaS": {},
     "OTFusion": {},
-    "OTFusion-Weights": {},
+    "OTFusion, weights": {"mode": "weights"},
     "Transformer-OTFusion": {"solver": "exact"},
-    "Transformer-OTFusion-Weights": {"solver": "exact"},
+    "Transformer-OTFusion, weights": {"mode": "weights", "solver": "exact"},
 }
 NETWORKS = {
     "mlp": ({"architecture": "mlp", "sizes": [12, 40, 40, 5]}, (12,)),
@@ -55,10 +55,10 @@ def test_another_order_of_additions_pairs_the_same_neurons(method, name, dtype):
     spec, shape = NETWORKS[name]
     parents = [with_ties(spec, seed, dtype) for seed in range(2)]
     fusion, options = data(shape, dtype), {"device": "cpu", **MATCHING[method]}
-    here = METHODS[method](parents, fusion, **options)
+    here = METHODS[method.split(",")[0]](parents, fusion, **options)
     for seed in range(2):
         with AnotherOrder(seed):
-            there = METHODS[method](parents, fusion, **options)
+            there = METHODS[method.split(",")[0]](parents, fusion, **options)
         for one, other in zip(here.levels, there.levels, strict=True):
             assert one.labels.tolist() == other.labels.tolist(), one.name
         if dtype == torch.float64:
@@ -71,6 +71,8 @@ def test_another_order_of_additions_pairs_the_same_neurons(method, name, dtype):
 def test_every_neuron_is_paired_with_its_own_copy(method, name):
     spec, shape = NETWORKS[name]
     parent = with_ties(spec, 0)
-    fused = METHODS[method]([parent, copy.deepcopy(parent)], data(shape), device="cpu", **MATCHING[method]).model
+    fused = METHODS[method.split(",")[0]](
+        [parent, copy.deepcopy(parent)], data(shape), device="cpu", **MATCHING[method]
+    ).model
     for one, own in zip(fused.parameters(), parent.parameters(), strict=True):
         assert torch.allclose(one, own, rtol=0, atol=1e-12)

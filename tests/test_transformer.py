@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from retrofit_core import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.symmetry import groups_apart, shuffled, tensors
 from retrofit_core.networks.symmetry.maps import reordered
@@ -14,7 +15,8 @@ from tests.marks import each_case, spread
 from tests.networks import VGG_SHAPE, initialised, mlp, normal
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import IMAGES, NETWORKS, VIT
-from tests.unfixed import otfusion, transformer_otfusion
+
+otfusion, transformer_otfusion = METHODS["OTFusion"], METHODS["Transformer-OTFusion"]
 
 ot = pytest.importorskip("ot", reason="POT is not installed")
 MODES = ("activations", "weights")

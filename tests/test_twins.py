@@ -21,7 +21,6 @@ from tests.networks import Residual, initialised, labels, normal, seeded
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_contract import options_for
 from tests.test_symmetry import NETWORKS
-from tests.unfixed import otfusion, rebasin
 
 ARCHITECTURES = ("mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "bottleneck", "vit", "torchvision vit")
 ARCHITECTURES += ("gate in a chain", "two heads", "gated heads")
@@ -33,18 +32,18 @@ ALIGNING = {
     "HF-Gradient": GRADIENT,
     "KF-Gradient": GRADIENT,
     "OTFusion": {},
-    "OTFusion-Weights": {},
     "Transformer-OTFusion": {"solver": "exact"},
-    "Transformer-OTFusion-Weights": {"solver": "exact"},
     "Git-Re-Basin": {},
-    "Git-Re-Basin-Weights": {},
     "ZipIt": {"reset_norms": False},
     "PLeaS": {"reset_norms": False},
 }
 FORMS = {
-    "squared": (otfusion, {"squared": True}),
-    "unit rows": (otfusion, {"mode": "weights", "unit_rows": True}),
-    "correlation": (rebasin, {"similarity": "correlation"}),
+    "squared": ("OTFusion", {"squared": True}),
+    "weights": ("OTFusion", {"mode": "weights"}),
+    "weights, layer by layer": ("Transformer-OTFusion", {"mode": "weights", "solver": "exact"}),
+    "weights, pairs": ("Git-Re-Basin", {"mode": "weights"}),
+    "unit rows": ("OTFusion", {"mode": "weights", "unit_rows": True}),
+    "correlation": ("Git-Re-Basin", {"similarity": "correlation"}),
 }
 #: These keep the function without looking for neurons: parents side by side, or parent 0 with nothing to learn.
 KEEPING = {
@@ -60,7 +59,7 @@ TRAINED = ("KD", "Auto")
 #: Nor do these look for neurons; tests/test_merges.py tries them.
 MERGES = ("Task-Arithmetic", "TIES", "DARE")
 EVERY = {name: partial(METHODS[name], **options) for name, options in ALIGNING.items()} | {
-    name: partial(method, **options) for name, (method, options) in FORMS.items()
+    name: partial(METHODS[method], **options) for name, (method, options) in FORMS.items()
 }
 
 
@@ -98,7 +97,7 @@ REFUSING = {
     # a map for the sum with a buffer, which no layer makes, or of several layers side by side
     **dict.fromkeys(
         ["positions", "positions, in a block", "parts", "ghost"],
-        ("Transformer-OTFusion", "Transformer-OTFusion-Weights"),
+        ("Transformer-OTFusion", "weights, layer by layer"),
     ),
     # a bias that is also read outside of its layer
     "shifted windows in a function": ("PLeaS",),
@@ -284,9 +283,7 @@ def test_methods_that_look_for_no_neurons_keep_the_same_network(name, method):
 
 
 @pytest.mark.slow
-@each_case(
-    "method, name", spread(["KF-Gradient", "OTFusion", "OTFusion-Weights", "ZipIt"], ["mlp", "resnet", "vit"], 1)
-)
+@each_case("method, name", spread(["KF-Gradient", "OTFusion", "weights", "ZipIt"], ["mlp", "resnet", "vit"], 1))
 def test_any_number_of_copies(name, method):
     model, twin, x = twins(name)
     third = shuffled(model, x, torch.Generator().manual_seed(8))

@@ -309,7 +309,7 @@ def test_what_a_refusal_recommends_works(network, situation):
 @each_case("network", ["concatenated", "branches", "GroupNorm", "MultiheadAttention", "neurons last", "chunks"])
 def test_aligned_methods_end_in_a_network_or_a_sentence(network):
     """Several groups of neurons on one axis of a weight, and layers that are never called, ended in torch's words."""
-    for name, situation in product(("OTFusion", "OTFusion-Weights", "ZipIt"), ("other widths", "a narrower target")):
+    for name, situation in product(("OTFusion", "ZipIt"), ("other widths", "a narrower target")):
         tried = Ways(network, situation)
         if message := tried.refusal(name, tried.asked):
             assert (

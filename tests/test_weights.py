@@ -196,7 +196,7 @@ def test_without_a_tie_self_fusion_behind_batchnorm_is_exact(tie):
 HEAD = "tied head"
 
 
-@each_case("method", ["OTFusion-Weights", "Git-Re-Basin", "ZipIt", "HF-Linear", "KF-Linear"])
+@each_case("method", ["OTFusion", "Git-Re-Basin", "ZipIt", "HF-Linear", "KF-Linear"])
 def test_a_head_that_is_the_table_stays_it(method):
     """tests/test_twins.py says that the twin is found."""
     model, twin, x = twins(HEAD)

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrofit_core import ensemble
+from retrofit_core import METHODS, ensemble
 from retrofit_core.baselines.pleas import paired
 from retrofit_core.baselines.zipit import zip_neurons
 from retrofit_core.networks.architectures import build
@@ -17,7 +17,8 @@ from retrofit_core.networks.symmetry import neuron_groups, tensors
 from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, initialised, mlp, normal
 from tests.properties import assert_close, assert_same_function
 from tests.test_twins import twins
-from tests.unfixed import pleas, rebasin, zipit
+
+pleas, rebasin, zipit = (METHODS[name] for name in ("PLeaS", "Git-Re-Basin", "ZipIt"))
 
 
 def reference(similarity, origins, width, a, b):

@@ -46,7 +46,7 @@ CHANGES: tuple[Change, ...] = (
             },
             "groups": {
                 "random": "Random-Linear, conductance",
-                "neuron i with neuron i": "Same-Index-Linear, conductance",
+                "neuron i with neuron i": ", neuron i with neuron i",
                 "pairs (Hungarian)": "HF-Linear, conductance",
                 "k-means, then local search": ", local search",
                 "no projection: raw outputs": ", not projected",

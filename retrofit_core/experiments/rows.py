@@ -32,6 +32,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "head without scores": {"head": "mean"},
     "head by class shares": {"head": "shares"},
 }
+#: The paper's names of methods that are options of others.
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "Transformer-OTFusion-Weights": ("Transformer-OTFusion", {"mode": "weights"}),
+}
 #: Words that are not options of the method.
 OF_ALL_DATA = "all data"
 OTHER_PARENT_FIRST = "samples of B"
@@ -51,6 +55,11 @@ class Row:
     changes: tuple[str, ...] = ()
 
     @property
+    def variant(self) -> tuple[str, dict[str, Any]]:
+        """The name and options of the method that makes it; `method` is the paper's name."""
+        return VARIANTS.get(self.method, (self.method, {}))
+
+    @property
     def is_random(self) -> bool:
         """Whether its numbers depend on the fusion's seed."""
         return self.parent is None and self.method not in ("Average", "Ensemble")
@@ -66,7 +75,7 @@ def read_row(name: str) -> Row:
     if name.startswith(PARENT):
         return Row(name, parent=int(name.removeprefix(PARENT)))
     method, *others = name.split(", ")
-    METHODS[method]  # refuses unknown ones
+    METHODS[VARIANTS.get(method, (method,))[0]]  # refuses unknown ones
     scores = [word for word in others if word in IMPORTANCE]
     changes = tuple(word for word in others if word not in IMPORTANCE and word != BEST)
     for word in changes:
@@ -86,17 +95,18 @@ def config_of(
         transformer: whether the parents have attention, for which DeepLIFT has no rule.
     """
     fusion_from = {"fusion_from": "iid"} if OF_ALL_DATA in row.changes else {}
-    options: dict[str, Any] = {}
-    if METHODS[row.method].fixed.get("fit") == "ridge" and "paper's settings" not in row.changes:
+    name, own = row.variant
+    options, method = dict(own), METHODS[name]
+    if method.fixed.get("fit") == "ridge" and "paper's settings" not in row.changes:
         options["toward"] = "zero"  # as in the paper
-    if fit_epochs is not None and (METHODS[row.method].keywords().get("epochs") or 0) > fit_epochs:
+    if fit_epochs is not None and (method.keywords().get("epochs") or 0) > fit_epochs:
         options["epochs"] = fit_epochs
     if transformer and row.importance == "deeplift":
         options["fallback"] = "gradient"  # as Captum does silently
     for words in row.changes:
         options |= OPTIONS.get(words, {})
     of_all = {**dict(settings), **fusion_from}
-    return RunConfig((), method=row.method, importance=row.importance, seed=seed, options=options or None, **of_all)
+    return RunConfig((), method=name, importance=row.importance, seed=seed, options=options or None, **of_all)
 
 
 def applies(row: Row, parts: int, equal: bool) -> bool:
@@ -107,7 +117,7 @@ def applies(row: Row, parts: int, equal: bool) -> bool:
     """
     if row.parent is not None:
         return row.parent < parts
-    takes = METHODS[row.method].takes
+    takes = METHODS[row.variant[0]].takes
     least, most = takes.parents
     return least <= parts and (most is None or parts <= most) and (equal or not takes.equal_widths)
 

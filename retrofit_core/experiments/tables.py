@@ -35,8 +35,8 @@ CLOSED_FORM = (
     "Git-Re-Basin, conductance, REPAIR",
     "Random-Linear, uniform",
     "Random-Linear, conductance",
-    "Same-Index-Linear, uniform",
-    "Same-Index-Linear, conductance",
+    "KF-Linear, uniform, neuron i with neuron i",
+    "KF-Linear, conductance, neuron i with neuron i",
 )
 ALL_DATA = (
     "KF-Linear, uniform, all data",
@@ -213,7 +213,13 @@ TABLES: dict[str, Table] = {
             "vgg11-full",
             "VGG11 on all of CIFAR-10, with fine-tuning",
             _full("cifar10", "vgg11", (2,)),
-            (*AGAINST_SILENCE, "PLeaS", "PLeaS, REPAIR", "Random-Linear, uniform", "Same-Index-Linear, uniform"),
+            (
+                *AGAINST_SILENCE,
+                "PLeaS",
+                "PLeaS, REPAIR",
+                "Random-Linear, uniform",
+                "KF-Linear, uniform, neuron i with neuron i",
+            ),
         ),
         Table(
             "widths",

@@ -43,7 +43,7 @@ pytestmark = pytest.mark.slow
 
 
 #: A method of each kind that the form treats apart.
-FORMS = ("KF-Linear", "Same-Index-Linear", "TIES", "Ensemble", "Git-Re-Basin", "KD", "LP")
+FORMS = ("KF-Linear", "Random-Linear", "TIES", "Ensemble", "Git-Re-Basin", "KD", "LP")
 
 
 open_form, open_runs = partial(page_at, view="new"), partial(page_at, view="runs")

@@ -102,11 +102,13 @@ def by_core(setting: dict[str, Any]) -> Any:
         labels = left.pop(0)
         return Grouping(labels, width, grouped_cost(gram, scores, labels, width))
 
-    method = {"HF": "HF-Linear", "same-index": "Same-Index-Linear"}.get(setting.get("method", "KF"), "KF-Linear")
+    method = "HF-Linear" if setting.get("method") == "HF" else "KF-Linear"
     score, keywords = setting.get("score", "uniform"), {}
     if score != "uniform":
         keywords["importance_data"] = [points(**each["saw"]) for each in facts]
-    if method == "KF-Linear":
+    if setting.get("method") == "same-index":
+        keywords["grouping"] = "same_index"
+    elif method == "KF-Linear":
         keywords |= {"grouping": given} if left else {"restarts": setting["restarts"]}
     keywords |= {name: setting[name] for name in ["head", "ridge"] if name in setting} | {"toward": "zero"}
     return METHODS[method](

@@ -29,7 +29,6 @@ USUAL = (
     "HF-Linear",
     "KF-Linear",
     "Random-Linear",
-    "Same-Index-Linear",
     "Average",
     "Ensemble",
     "OTFusion",
@@ -44,7 +43,7 @@ FAMILIES = {
     ),
     "Controls": (
         "fit in the same way to groups that know nothing of the neurons",
-        ("Random-Linear", "Same-Index-Linear"),
+        ("Random-Linear",),
     ),
     "Averaging": (
         "mix weights, neuron i with neuron i",
@@ -54,11 +53,8 @@ FAMILIES = {
         "align neurons first, then average",
         (
             "OTFusion",
-            "OTFusion-Weights",
             "Transformer-OTFusion",
-            "Transformer-OTFusion-Weights",
             "Git-Re-Basin",
-            "Git-Re-Basin-Weights",
             "ZipIt",
             "PLeaS",
         ),

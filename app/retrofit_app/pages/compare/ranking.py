@@ -32,7 +32,6 @@ AVERAGE = "Average"
 #: Methods that do not look at the neurons, in words.
 SIMPLE = {
     "Random-Linear": "random groups with the fit",
-    "Same-Index-Linear": "same-index groups with the fit",
     AVERAGE: "the plain average",
 }
 
