@@ -1,8 +1,8 @@
-"""The page Compare in a real Chromium: ticks that lead to it, Back, a leaderboard that fills, a phone."""
+"""The page Compare in a real Chromium: ticks that lead to it, Back."""
 
 import pytest
 
-from .browsing import at_rest, choose, words_of_figures
+from .browsing import at_rest, choose
 
 pytestmark = pytest.mark.browser
 PAGE = "/compare?runs=kf-gradient|kf-linear|hf-gradient"
@@ -51,25 +51,3 @@ def test_the_order_is_a_step_of_back_and_comes_back_with_the_menu(open_page):
     at_rest(page)
     page.get_by_role("link", name="Compare").click()
     page.wait_for_url("**/compare?*runs=kf-gradient*")
-
-
-def test_a_leaderboard_fills_and_is_found_again(open_page):
-    page = open_page("/compare?view=board&of=kf-linear&methods=KF-Linear,Average&scores=conductance")
-    page.get_by_text("2 runs").wait_for()
-    at_rest(page)
-    start = page.get_by_role("button", name="Start", exact=True).or_(page.get_by_role("button", name="Rank them"))
-    whole = page.get_by_text("The leaderboard is complete")
-    start.or_(whole).first.wait_for()
-    if start.count():
-        start.click()
-        page.get_by_text("methods are finished").or_(whole).first.wait_for()
-        page.reload()
-    whole.wait_for()
-    at_rest(page)
-    assert [name.partition(". ")[2] for name in names(page)] == [
-        "KF-Linear, toward=zero",
-        "network A",
-        "network B",
-        "Average",
-    ]
-    assert any(words.startswith("Accuracy in per cent against seconds") for words in words_of_figures(page))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from retrofit_app import runs
 from retrofit_app.pages.fuse.history import HEAD, ROW
 
 from .browsing import (
@@ -174,7 +175,7 @@ def test_a_killed_worker_is_reported_and_its_run_can_be_deleted_and_brought_back
 
 def test_tables_and_the_bar_of_the_form_are_whole_and_a_wide_table_on_a_phone_says_that_it_goes_on(open_page):
     """The last column was cut off, and what lies below the bar shone through it."""
-    page = open_page("/?view=runs&filter=shipped")
+    page = open_page("/?view=runs")
     cue = "Number(getComputedStyle(document.querySelector('.stDataFrame'), '::after').opacity)"
     scroller = page.locator("[data-testid=stDataFrame] .dvn-scroller")
     scroller.wait_for()
@@ -193,25 +194,26 @@ def test_tables_and_the_bar_of_the_form_are_whole_and_a_wide_table_on_a_phone_sa
 
 
 @pytest.mark.long
-def test_ticks_and_opening_in_the_list_of_runs(open_page):
-    page = open_page("/?view=runs&filter=gradient%20shipped")  # whatever other tests have left
+def test_ticks_and_opening_in_the_list_of_runs(open_page, served_runs):
+    page = open_page("/?view=runs")
+    names = [entry.name for entry in sorted(runs.entries(served_runs)[0], key=lambda entry: entry.shipped)]
     settled(page)
     table = page.locator("[data-testid=stDataFrame] .dvn-scroller").first
 
-    def click(x: int, number: int, url: str) -> None:
+    def click(x: int, name: str, url: str) -> None:
         """On a row of the table, once: a second click would take its tick away."""
         table.wait_for()
         at_rest(page)
-        table.click(position={"x": x, "y": HEAD + ROW * (number + 0.5)})
+        table.click(position={"x": x, "y": HEAD + ROW * (names.index(name) + 0.5)})
         page.wait_for_url(url)
         at_rest(page)
 
-    click(16, 0, "**ticks=hf-gradient*")
-    click(16, 1, "**ticks=hf-gradient%7Ckf-gradient*")
+    click(16, "hf-gradient", "**ticks=hf-gradient*")
+    click(16, "kf-gradient", "**ticks=hf-gradient%7Ckf-gradient*")
     page.get_by_text("2 ticked").wait_for()
     page.go_back()
     page.get_by_text("1 ticked").wait_for()
-    click(96, 1, "**run=kf-gradient*")  # the middle of Open, whose column is wider without pins
+    click(96, "kf-gradient", "**run=kf-gradient*")  # the middle of Open, whose column is wider without pins
     page.get_by_role("heading", name="Two half-blind networks").wait_for()
     assert "view" not in page.url
 

@@ -1,4 +1,4 @@
-"""The pictures of the page Compare: classes, confusions, matched levels, accuracy against seconds."""
+"""The pictures of the page Compare: classes, confusions, matched levels."""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +6,6 @@ import pytest
 
 from retrofit_app.figures import DARK, LIGHT, Network
 from retrofit_app.figures.classes import class_sources, confusion_matrix, forgotten, origins, source
-from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.figures.matched import Strip, matched_levels, matched_names
 
 CLASSES = ["cat", "dog", "owl", "fox"]
@@ -102,25 +101,3 @@ def test_a_level_that_one_run_lacks_is_an_empty_place():
 def test_two_equal_runs_lose_the_same():
     picture = matched_levels(strip("KF", ["a"], [0.1]), strip("HF", ["a"], [0.1]), DARK)
     assert picture.caption == "Both lose the same at every level."
-
-
-def points(n: int) -> list[Point]:
-    generator = np.random.default_rng(0)
-    return [
-        Point(rank, f"Method-{rank}, conductance", float(10 ** generator.uniform(-2, 2)), 95.0 - rank, rank < 4)
-        for rank in range(1, n + 1)
-    ]
-
-
-def test_every_method_stands_where_it_was_measured_and_is_named_in_its_tip():
-    methods = [*points(22), *[Point(23, "Twin", 0.4, 50.0, False), Point(24, "Other twin", 0.4, 50.0, False)]]
-    methods.append(Point(25, "Ensemble", 0.001, 90.0, False))  # the shortest time that the table prints
-    picture = accuracy_against_seconds(methods, 50.0, LIGHT)
-    marks = picture.figure.data[0]
-    assert list(marks.x) == [method.seconds for method in methods]
-    assert list(marks.y) == [method.accuracy for method in methods]
-    assert set(marks.text) - {""} <= {str(rank) for rank in range(1, 26)} and len(set(marks.text)) > 12
-    assert all(f"{method.rank}. {method.name}<br>" in tip for method, tip in zip(methods, marks.hovertext, strict=True))
-    assert picture.figure.layout.xaxis.type == "log"
-    assert all(method.name in picture.alt for method in methods)
-    assert set(marks.marker.symbol) == {"circle", "square"}

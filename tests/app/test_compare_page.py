@@ -1,33 +1,23 @@
-"""The page Compare without a browser: runs side by side, confusions, levels, the leaderboard and its worker."""
+"""The page Compare without a browser: runs side by side, confusions and levels."""
 
 import dataclasses
 import re
 import shutil
 from functools import partial
 
-import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from retrofit_app import figures, runs
 from retrofit_app.models import predictions
-from retrofit_app.pages.compare import ranking, taking
-from retrofit_app.runs import compared, leaderboards
-from retrofit_core.cli import main
-from retrofit_core.methods import METHODS
+from retrofit_app.pages.compare import taking
+from retrofit_app.runs import compared
 from retrofit_core.runs import RunConfig
-from retrofit_core.runs.comparison import compare_runs, quick_first
-from retrofit_core.runs.store import noted
-from retrofit_core.system.monitor import Monitor
-from retrofit_core.training.evaluation import as_bits
 
 from .analyses import copied
 from .pages import clean, page_at, words
 
 pytestmark = pytest.mark.slow
-
-
-SMALL = {"view": "board", "of": "kf-linear", "methods": "Average,FedAvg", "scores": "uniform"}
 
 
 open_page = partial(page_at, "compare")
@@ -98,7 +88,6 @@ def test_one_run_alone_has_its_references_and_its_files(runs_folder):
     page = open_page(runs="hf-gradient")
     assert clean(page) and "ensemble" in tables(page)[0] and "There is only one row" in words(page)
     assert {"CSV", "Markdown", "LaTeX"} <= {element.proto.label for element in page.get("download_button")}
-    assert "at least one method" in words(open_page(view="board", methods=","))
 
 
 def test_seeds_stand_together_or_apart(runs_folder):
@@ -128,121 +117,6 @@ def test_the_comparison_is_copied_with_its_fine_tunings(runs_folder):
     tuning = {"epochs": 3, "batch": 32, "learning_rate": 0.01, "precision": "float32", "augment": "auto", "seed": 0}
     tuned = dataclasses.replace(fused, tuning=tuning, file=runs_folder / "0123456789" / "tuned.safetensors")
     command, python = taking.texts([fused, tuned])
-    assert [line.split()[1] for line in command.splitlines()] == ["train", "compare", "finetune"]
+    assert [line.split()[1] for line in command.splitlines()] == ["train", "compare", "train"]
     assert "--epochs 3" in command
     assert "compare_runs(configs" in python
-
-
-def board_of(**address) -> leaderboards.Leaderboard:
-    entries, _ = runs.entries()
-    entry = next(entry for entry in entries if entry.name == address["of"])
-    return leaderboards.leaderboard(entry, address["methods"].split(","), address["scores"].split(","), entries)
-
-
-def test_the_plan_counts_what_is_there_and_what_cannot_be(runs_folder):
-    page = open_page(view="board", of="kf-linear", methods="KF-Linear,Average,LP", scores="conductance")
-    assert clean(page), [element.value for element in [*page.error, *page.warning]]
-    assert "**3 runs**: 1 is already done, 2 to do." in words(page)
-    table = tables(page)[0]
-    assert "|1. KF-Linear, toward=zero|" in table and "Average|24.2" in table  # the run knows it
-    assert "LP|" not in table and "Not run yet: LP. Measured with the run, but not timed yet: Average." in words(page)
-    assert page.button(key="start-board").label == "Start"
-
-
-@pytest.mark.parametrize("view", ["runs", "board", "sweep"])
-def test_a_view_keeps_the_choices_of_the_others_without_a_word(view, runs_folder):
-    page = open_page(view=view, runs="kf-linear|hf-linear", of="kf-linear", methods="LP", scores="uniform", seeds="2")
-    assert clean(page) and page.query_params["runs"] == "kf-linear|hf-linear", [each.value for each in page.warning]
-
-
-def test_some_of_each_family_are_chosen_and_each_has_its_line(runs_folder):
-    page = open_page(view="board")
-    assert clean(page)
-    every = leaderboards.families(list(METHODS))
-    assert sorted(name for names in every.values() for name in names) == sorted(METHODS)
-    assert "Others" not in every and all(set(names) & {*leaderboards.USUAL} for names in every.values())
-    assert "9 runs" in words(page)
-
-
-def test_equal_accuracies_share_a_place(runs_folder):
-    methods = "HF-Linear,KF-Linear,HF-Gradient,Ensemble"
-    page = open_page(view="board", of="kf-linear", methods=methods, scores="conductance")
-    places = dict(re.findall(r"\|(\d)\. ([KH]F-[^|]+)\|", tables(page)[0])[::-1])
-    assert (
-        places == {"2": "HF-Linear, toward=zero", "4": "HF-Gradient"}
-        and "|2. KF-Linear, toward=zero|" in tables(page)[0]
-    )
-    assert "of single networks HF-Linear, toward=zero and KF-Linear, toward=zero are first with 93.0" in words(page)
-
-
-def test_start_makes_a_worker_that_can_be_cancelled(runs_folder, sleeper):
-    page = open_page(**SMALL)
-    page.button(key="start-board").click().run()
-    assert not page.exception
-    made = board_of(**SMALL)
-    assert made.going and made.state == "running" and made.at_work and made.at_work.name == "Average"
-    assert "0 of 2 methods are finished" in page.get("progress")[0].proto.text
-    assert "|Average|at work …|" in tables(page)[0]
-    page.button(key="cancel-board").click().run()
-    assert (made.folder / "cancel").exists() and page.button(key="cancel-board").label == "Cancelling…"
-    with pytest.raises(runs.Busy, match="the leaderboard"):
-        leaderboards.start(board_of(**SMALL | {"methods": "LP"}))
-
-
-def test_the_words_of_the_worker_make_these_runs(runs_folder, monkeypatch):
-    """The command line reads them as the same configurations, in the folder where the parents lie."""
-    jobs, seen = [], {}
-    monkeypatch.setattr("retrofit_core.runs.worker.begin", jobs.append)
-    made = board_of(of="kf-linear", methods="KF-Linear,Average", scores="conductance,uniform")
-    leaderboards.start(made)
-    (job,) = jobs
-    assert job.base == runs.BUNDLED and job.runs == runs_folder and job.work.folder == made.folder
-    monkeypatch.setattr(
-        "retrofit_core.runs.comparison.compare_runs", lambda configs, **rest: seen.update(configs=configs, **rest)
-    )
-    monkeypatch.chdir(job.base)
-    with pytest.raises(AttributeError):  # there is no leaderboard to print
-        main(["compare", *job.words])
-    assert quick_first(seen["configs"]) == [run.config for run in made.runs]
-    assert list(seen["also"]) == [runs.BUNDLED / "kf-linear"] and seen["records"] == runs_folder
-
-
-def test_a_leaderboard_grows_row_by_row_and_ends_whole(runs_folder, monkeypatch):
-    """The worker's own work, done here: records, rows with intervals, and what is there is not made again."""
-    made, rows_after = board_of(**SMALL), []
-
-    def look(event) -> None:
-        if event["kind"] == "phase" and "of 2" in str(event.get("name")):
-            rows_after.append(len(board_of(**SMALL).measured))
-
-    monkeypatch.chdir(made.home)
-    with noted(made.folder, Monitor(look)) as monitor:
-        compare_runs([run.config for run in made.runs], records=runs_folder, out=made.folder, monitor=monitor)
-    assert rows_after == [2, 3]  # both parents, then the first method
-    again = board_of(**SMALL)
-    assert again.state == "done" and all(run.done for run in again.runs)
-    page = open_page(**SMALL)
-    assert clean(page) and "The leaderboard is complete." in words(page) and "2 are already done" in words(page)
-    table = tables(page)[0]
-    assert re.search(r"\|\d\. Average\|[\d.]+\|−[\d.]+ \(−[\d.]+ to −[\d.]+\)\|", table), table
-    assert any(text.startswith("Accuracy in per cent against seconds. ") for text in pictures(page))
-
-
-def row(method: str, right: float, rank: int = 1) -> ranking.BoardRow:
-    """A method that gets the first of 400 images right."""
-    bits = as_bits(np.arange(400) < 4 * right)
-    return ranking.BoardRow(method, method, {"accuracy": right, "samples": 400, "knows": bits}, rank=rank)
-
-
-def test_what_a_class_should_notice_is_computed_from_the_numbers():
-    rows = [row("KF-Linear", 93.0), row("Random-Linear", 91.0), row("Git-Re-Basin", 86.0), row("PLeaS", 84.0)]
-    assert ranking.noticed(rows) == (
-        "Random groups with the fit (91) beat Git-Re-Basin (86) and PLeaS (84); KF-Linear (93) is clearly ahead of them."
-    )
-    close = [row("KF-Linear", 91.0), row("Random-Linear", 91.0), row("PLeaS", 90.75)]
-    assert ranking.noticed(close) == ""  # nothing is clearly beaten
-    average = [row("KF-Linear", 90.0), row("Average", 90.0), row("TIES", 80.0)]
-    assert (
-        ranking.noticed(average) == "The plain average (90) beats TIES (80); KF-Linear (90) is not clearly ahead of it."
-    )
-    assert ranking.noticed([row("Random-Linear", 91.0), row("TIES", 50.0, rank=0)]) == ""  # not measured

@@ -9,7 +9,6 @@ from retrofit_app import figures, runs
 from retrofit_app.figures import DARK, LIGHT, Network
 from retrofit_app.figures.classes import class_sources, confusion_matrix
 from retrofit_app.figures.landscape import landscape_surface
-from retrofit_app.figures.leaderboard import Point, accuracy_against_seconds
 from retrofit_app.figures.matched import Strip, matched_levels
 from retrofit_app.figures.waterfall import Step, waterfall
 from retrofit_app.widgets.charts import signed
@@ -48,7 +47,6 @@ FIGURES = {
     "landscape": lambda palette: figures.landscape_plane(invented(), "loss", palette, path=("parent 0", "fused")),
     "relief": lambda palette: landscape_surface(invented(), "loss", palette),
     "path": lambda palette: figures.loss_path(invented().paths[0], palette),
-    "seconds": lambda palette: accuracy_against_seconds([Point(1, "KF", 2.0, 90.0, True)], 50.0, palette),
 }
 
 

@@ -15,7 +15,6 @@ from retrofit_app.figures import DARK, LIGHT, Network
 from retrofit_app.figures.classes import class_sources
 from retrofit_app.figures.neurons import counterparts, named
 from retrofit_app.figures.palette import shade
-from retrofit_app.figures.placing import RADIUS, number_box, number_positions
 from retrofit_app.figures.plane import ALONE, OTHER
 from retrofit_core.fusion.results import LevelReport, frame
 from tests.marks import each_case
@@ -390,35 +389,6 @@ def test_neurons_that_hardly_respond_are_counted():
         "Before the activation function 1 of 3 neurons hardly responds" in picture.caption
         and "1 of these not at all" in picture.caption
     )
-
-
-def test_numbers_at_marks_never_lie_on_each_other_or_on_marks():
-    generator, axes = np.random.default_rng(0), (255, 270)
-    tables = [generator.random((count, 2)) ** power / 1.18 for count in (2, 8, 20, 54) for power in (1, 4)]
-    tables += [np.array([[0.5, 0.5], [0.5, 0.52], [0.51, 0.5]]), np.zeros((1, 2)), np.full((9, 2), 0.3)]
-    for shares in tables:
-        numbers = range(1, len(shares) + 1)
-        positions = number_positions(*shares.T, numbers, axes)
-        marks = shares * axes
-        boxes = {
-            index: number_box(*marks[index], len(str(index + 1)), position)
-            for index, position in enumerate(positions)
-            if position
-        }
-        for index, (left, bottom, right, top) in boxes.items():
-            assert left >= 0 and bottom >= -1e-6 and right <= axes[0]
-            for other, (across, up) in enumerate(marks):
-                inside = left - RADIUS < across < right + RADIUS and bottom - RADIUS < up < top + RADIUS
-                assert other == index or not inside
-            assert not any(
-                left < box[2] and box[0] < right and bottom < box[3] and box[1] < top
-                for other, box in boxes.items()
-                if other != index
-            )
-    near = number_positions(np.array([0.5, 0.52]), np.array([0.5, 0.5]), [1, 2], axes)
-    assert None not in near  # close ones stand left and right
-    crowd = number_positions(np.full(9, 0.3), np.full(9, 0.3), range(9), axes)
-    assert crowd.count(None) >= 1  # on one spot: no room for all
 
 
 def test_the_lowest_point_of_the_plane_is_told_where_the_fit_is_not_there():

@@ -57,17 +57,6 @@ def test_runs_side_by_side_are_revealed_row_by_row(runs_folder):
     assert clean(page) and "lecture" not in page.query_params and page.multiselect
 
 
-def test_a_leaderboard_is_revealed_from_its_last_place(runs_folder):
-    page = spoken("compare", view="board", of="kf-linear", methods="Average,Ensemble", scores="conductance")
-    table = html(page, "retrofit-book")
-    assert clean(page), [element.value for element in [*page.error, *page.warning]]
-    assert "1. ?" in table and "4. ?" in table and "Ensemble" not in table and "Who is first?" in words(page)
-    table = html(press(page, "PageDown"), "retrofit-book")
-    assert "4. Average" in table and "1. ?" in table
-    press(page, "all")
-    assert "1. Ensemble" in html(page, "retrofit-book") and "Ensemble is first" in words(page)
-
-
 @each_case(("name", "address"), [("levels", {"level": "features.0"}), ("levels", {"step": "fit"}), ("landscape", {})])
 def test_a_lecture_has_a_way_out_and_nothing_wrong(runs_folder, name, address):
     page = spoken(name, run="kf-linear", **address)

@@ -13,16 +13,16 @@ NEW, SHIPPED = {"view": "new"}, {"run": "kf-linear"}
 #: Page, what its address says with a meaning and without one, and a part of the reason.
 NONSENSE = [
     ("", NEW, {"preset": "nope", "parents": "99", "ratio": "zero", "method": "Magic", "split-seed": "-1"}, ""),
-    ("", NEW, {"run": "gone", "foo": "1", "level": "x"}, ""),
+    ("", NEW, {"run": "gone"}, ""),
     ("", NEW | {"method": "OTFusion"}, {"options": "temperature=2"}, "a setting of KD"),
     ("", NEW | {"method": "KD"}, {"options": "epochs=many"}, "a whole number"),
     ("", NEW | {"method": "KD"}, {"options": "nonsense"}, "NAME=VALUE"),
     ("", SHIPPED, {"tuned": "gone"}, ""),
     ("levels", SHIPPED, {"level": "99", "step": "dance", "score": "guess", "seed": "77", "neuron": "-1"}, ""),
-    ("levels", SHIPPED, {"pick": "<b>", "mark": "Z9", "preset": "four"}, ""),
+    ("levels", SHIPPED, {"pick": "<b>", "mark": "Z9"}, ""),
     ("levels", SHIPPED, {"example": "359"}, "a whole number from 0 to 358"),
     ("landscape", SHIPPED, {"map": "gone", "point": "x", "scale": "loud", "path": "7"}, ""),
-    ("compare", {"runs": "kf-linear|gone"}, {"order": "mood", "view": "board2"}, "no such finished run (gone)"),
+    ("compare", {"runs": "kf-linear|gone"}, {"order": "mood"}, "no such finished run (gone)"),
     ("paper", {"table": "widths"}, {"cell": "KF-Linear, conductance|2-way"}, "no such cell of this table"),
 ]
 

@@ -11,14 +11,13 @@ import pytest
 import torch
 
 from retrofit_app import runs
-from retrofit_app.figures import LIGHT, agreement, claimed, classes, difference, lettered, matched, tuning
+from retrofit_app.figures import LIGHT, agreement, claimed, classes, lettered, matched, tuning
 from retrofit_app.figures.diagnosis import diagnosis
 from retrofit_app.figures.landscape import average_words, better_words, headline, rises_words
 from retrofit_app.figures.landscape.paths import _accuracy_words
 from retrofit_app.figures.paper.cells import cells
 from retrofit_app.figures.sheets import split_words
 from retrofit_app.learn.measured import FILE
-from retrofit_app.pages.compare import ranking
 from retrofit_app.pages.compare.table import findings
 from retrofit_app.pages.fuse import configs, lost, presets
 from retrofit_app.pages.fuse.parameters import Picks
@@ -76,7 +75,7 @@ def of_grid(*points: tuple[float, float], marked: tuple[float, float] = (0.5, 90
 def of_rows(*accuracies: float, parent: float = 50.0) -> str:
     rows = tuple(Row(f"M{index}", FUSED, f"m{index}", (facts(value),)) for index, value in enumerate(accuracies))
     best = Row("network A", PARENT, "parent 0", (facts(parent),))
-    (sentence,) = findings([Group("", None, rows, (best,), (), False)])
+    (sentence,) = findings([Group("", None, rows, (best,), ())])
     return sentence
 
 
@@ -86,7 +85,7 @@ def of_groups(*names: str) -> str:
     groups = []
     for name in names:
         made = Made(entry=replace(entry, title=name))
-        groups.append(Group("", entry, (Row("KF", FUSED, name, (facts(90.0),), (made,)),), (), (), False))
+        groups.append(Group("", entry, (Row("KF", FUSED, name, (facts(90.0),), (made,)),), (), ()))
     return " ".join(findings(groups))
 
 
@@ -101,32 +100,8 @@ def of_kept(kept: str) -> str:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(methods, "keeps_one", lambda entry: kept)
-        (sentence,) = findings([Group("", entry, rows, parents, (), False)])
+        (sentence,) = findings([Group("", entry, rows, parents, ())])
     return sentence
-
-
-def of_board(*accuracies: float, waiting: bool = False) -> str:
-    rows = [
-        ranking.BoardRow(f"M{index}", "Average", facts(value)) for index, value in enumerate(sorted(accuracies)[::-1])
-    ]
-    return of_ranks(rows, waiting)
-
-
-def of_ranks(rows: list[ranking.BoardRow], waiting: bool = False) -> str:
-    ranks = sorted((row.accuracy for row in rows), reverse=True)
-    first = max(rows, key=lambda row: row.accuracy).facts
-    placed = [
-        replace(row, rank=ranks.index(row.accuracy) + 1, behind=difference(row.facts, first))
-        for row in sorted(rows, key=lambda row: -row.accuracy)
-    ]
-    return ranking.finding([*placed, *[ranking.BoardRow("M9", "Average", {})] * waiting])
-
-
-def of_ensemble(ensemble: float, parent: float, fused: float) -> str:
-    """A leaderboard whose first row is the ensemble."""
-    made = zip(("Ensemble", None, "KF-Linear"), (ensemble, parent, fused), strict=True)
-    rows = [ranking.BoardRow(method or "network A", method, facts(value)) for method, value in made]
-    return of_ranks(rows)
 
 
 def of_parts(
@@ -232,13 +207,6 @@ SAID = [
     (of_groups("one"), "KF gets 90.0 %.", "one"),
     (of_kept("network A"), "Auto: network A gets 90.0 %; it is the best parent itself", "tie"),
     (of_kept("network B"), "a tie with the best parent (network A)", "itself"),  # which is as good
-    (of_board(90, 70), "M0 is first with 90.0 %", "behind"),
-    (of_board(90, 89.9), "not clearly behind: M1", "tied"),
-    (of_board(90, 90), "M0 and M1 are tied first", "is first"),
-    (of_board(90, 70), "M0 is first", "So far"),
-    (of_board(90, 70, waiting=True), "So far: M0 is first", "tied"),
-    (of_ensemble(95, 90, 80), "of single networks network A is first with 90.0 %", "KF-Linear"),
-    (of_ensemble(95, 70, 80), "of single networks KF-Linear is first with 80.0 %", "network A"),
     (of_parts(20, None, 90), "Groups and fit together bring +70.0 points", "then the fit"),
     (of_parts(20, 70, 90), "Groups bring +50.0 points, then the fit +20.0.", "\N{MINUS SIGN}"),
     (of_parts(70, 20, 10), "Groups bring \N{MINUS SIGN}50.0 points, then the fit \N{MINUS SIGN}10.0", "+"),

@@ -3,25 +3,11 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
-import numpy as np
-
 Box = tuple[float, float, float, float]
 """Left, low, right and high, in px"""
 Place = TypeVar("Place", bound=Hashable)
 OUTSIDE = 40  # the price of a px beyond the frame, in covered px²
 LEAST = 1e-6  # px²; less is a rounding error
-RADIUS, DIGIT, LINE = 5.5, 8, 13  # px: a mark with a number beside it, and the number
-#: Places for a number around its mark by Plotly's names, in order of preference; right and up are 1.
-AROUND = {
-    "top center": (0, 1),
-    "middle right": (1, 0),
-    "middle left": (-1, 0),
-    "bottom center": (0, -1),
-    "top right": (1, 1),
-    "top left": (-1, 1),
-    "bottom right": (1, -1),
-    "bottom left": (-1, -1),
-}
 
 
 def shared(one: Box, other: Box) -> float:
@@ -67,29 +53,3 @@ def shared_places(values: Mapping[str, float], apart: float) -> list[list[str]]:
         else:
             places.append([name])
     return places
-
-
-def number_positions(
-    x: np.ndarray, y: np.ndarray, numbers: Sequence[int], axes: tuple[float, float]
-) -> list[str | None]:
-    """The place of each mark's number, so that none covers another or a mark; None if there is no room.
-
-    Args:
-        x, y: (n,) shares of the axes, 0 to 1, from the lower left. The first marks choose first.
-        axes: px, on the narrowest page.
-    """
-    middles = np.column_stack([x * axes[0], y * axes[1]]).tolist()
-    marks = [(across - RADIUS, up - RADIUS, across + RADIUS, up + RADIUS) for across, up in middles]
-    choices = [
-        {position: number_box(across, up, len(str(number)), position) for position in AROUND}
-        for number, (across, up) in zip(numbers, middles, strict=True)
-    ]
-    return placed(marks, choices, (0, 0, axes[0], axes[1]))
-
-
-def number_box(across: float, up: float, digits: int, position: str) -> Box:
-    """Left, bottom, right and top, in pixels, of a number at a mark."""
-    right, above = AROUND[position]
-    x = across + right * (RADIUS + digits * DIGIT / 2)
-    y = up + above * (RADIUS + LINE / 2)
-    return x - digits * DIGIT / 2, y - LINE / 2, x + digits * DIGIT / 2, y + LINE / 2

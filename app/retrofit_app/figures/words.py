@@ -52,6 +52,11 @@ def network(parent: int) -> str:
     return f"network {letter(parent)}"
 
 
+def seconds_words(seconds: float) -> str:
+    """Seconds with one decimal, or three below a tenth."""
+    return number(seconds, 1 if seconds >= 0.1 else 3)
+
+
 def lettered(text: str) -> str:
     """A text with the library's "parent 0" replaced by "network A", and "Parent 0" by "Network A"."""
     return re.sub(r"\b([Pp])arent (\d+)", lambda found: f"{chr(ord(found[1]) - 2)}etwork {letter(int(found[2]))}", text)

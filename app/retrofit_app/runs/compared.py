@@ -15,7 +15,6 @@ from retrofit_core.runs.config import title_of
 from retrofit_core.runs.store import FINETUNING, Work
 
 from . import followups, methods
-from .leaderboards import FAMILIES
 from .records import Entry
 from .words import NONE, different, networks_words, settings
 
@@ -114,8 +113,6 @@ class Group:
     """Parents, ensemble, plain average and best baseline, as far as known"""
     classes: tuple[str, ...]
     """Names; () if nothing was measured"""
-    wants_baseline: bool
-    """No baseline was run on these networks"""
 
     @property
     def every(self) -> tuple[Row, ...]:
@@ -245,7 +242,6 @@ def _group(entries: Sequence[Entry], known: Sequence[Entry], apart: bool, import
     measured = next((entry for entry in (*entries, *known) if entry.metrics.get("networks")), None)
     beside = references(measured) if measured else []
     baseline = _best_baseline(known, [network.id for network in networks])
-    several = len(entries[0].config["models"]) > 1
     first = measured or entries[0]
     return Group(
         f"{networks_words(entries[0])} on {PurePath(entries[0].config.get('data', '')).name}"
@@ -254,7 +250,6 @@ def _group(entries: Sequence[Entry], known: Sequence[Entry], apart: bool, import
         tuple(_rows(networks, apart)),
         (*beside, *([baseline] if baseline else [])),
         tuple(measured.metrics["classes"]) if measured else (),
-        several and baseline is None and not any(_is_baseline(entry) for entry in entries),
     )
 
 
@@ -314,7 +309,7 @@ def _best_baseline(known: Sequence[Entry], compared: Sequence[str]) -> Row | Non
 
 def _is_baseline(entry: Entry) -> bool:
     """Whether a run makes one network by averaging, matching or distilling, and it differs from the plain average."""
-    if not any(entry.config["method"] in FAMILIES[family][1] for family in ("Averaging", "Matching", "Distillation")):
+    if methods.family_of(entry.config["method"]) not in ("Averaging", "Matching", "Distillation"):
         return False
     networks = entry.metrics.get("networks", {})
     average = networks.get("average", {}).get("per_class")

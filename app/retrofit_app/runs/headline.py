@@ -7,7 +7,7 @@ from typing import Any
 
 from retrofit_app import figures
 from retrofit_app.figures import Tile, difference, escaped, letter, lettered, listing, number, percent
-from retrofit_app.figures.leaderboard import seconds_words
+from retrofit_app.figures.words import seconds_words
 from retrofit_core.runs.store import Work
 
 from . import followups, methods

@@ -85,13 +85,6 @@ def same_work(
     return first_alike(config, _identities(entries), base or home(config.to_json()), part)
 
 
-def same_network(config: Any, entries: list[Entry], base: Path | None = None) -> Entry | None:
-    """As `same_work`; failing that, a run that makes the same network without measuring or analysing it."""
-    from retrofit_core.runs import of_network
-
-    return same_work(config, entries, base) or same_work(config, entries, base, of_network)
-
-
 def _identities(entries: list[Entry]) -> Iterator[tuple[Entry, Any]]:
     """Finished and running runs with settings that this version knows."""
     from retrofit_core.runs import Identity, RunConfig

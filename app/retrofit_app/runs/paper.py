@@ -11,7 +11,7 @@ from typing import Any
 
 from retrofit_core.runs.store import UNIT
 
-from .leaderboards import FAMILIES
+from .methods import family_of
 from .records import BUNDLED, Entry, runs_folder
 
 #: The project's own results: in the repository, not in an installed package.
@@ -162,8 +162,7 @@ def family(row: str) -> str:
     """The family of a row's method; PARENTS, or OTHERS if it names no method."""
     if row.startswith("Parent "):
         return PARENTS
-    method = row.split(", ")[0]
-    return next((family for family, (_, methods) in FAMILIES.items() if method in methods), OTHERS)
+    return family_of(row.split(", ")[0])
 
 
 def counts(column: Any) -> bool:

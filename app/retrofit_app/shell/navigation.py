@@ -41,11 +41,6 @@ def link(name: str, label: str, help: str, **parameters: str) -> None:
     )
 
 
-def go(name: str, **parameters: str) -> None:
-    """Go to another page, with the run and that page's parameters; not from callbacks."""
-    st.switch_page(_page(name), query_params={**ALL.address(), **parameters})
-
-
 def _page(name: str) -> Any:
     # A new object each time: Streamlit marks the one it runs, so sessions would disturb each other. Only links have icons:
     # browsers would fetch icons of pages from another host.

@@ -1,15 +1,12 @@
-"""The page Compare's parameters in the address: the compared runs, their layout, and the leaderboard."""
+"""The page Compare's parameters in the address: the compared runs and their layout."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from retrofit_app.address.readers import Series, matching, number, one_of
+from retrofit_app.address.readers import Series, one_of
 from retrofit_app.address.rule import Parameter, declared, option, switch
 from retrofit_app.address.session import Scope
-from retrofit_app.runs.sweeps import USUAL
 
-VIEWS = {"runs": "Runs side by side", "board": "Leaderboard of methods", "sweep": "Sweep of one setting"}
-MOST_SEEDS = 10  # of a sweep
 ORDERS = {
     "chosen": "as chosen",
     "accuracy": "accuracy",
@@ -33,46 +30,7 @@ class RunTable:
     """List all settings, not only those that differ"""
 
 
-@dataclass(frozen=True)
-class Board:
-    """A leaderboard's settings."""
-
-    of: str
-    """The run whose parents and settings it takes"""
-    methods: tuple[str, ...]
-    scores: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Swept:
-    """A sweep's settings."""
-
-    over: str
-    """The setting"""
-    values: str
-    """Separated by commas"""
-    seeds: int = declared(1, number(1, MOST_SEEDS, 0))
-
-
 COMPARE = Scope("compare")
-
-
-def swept_run(runs: Sequence[str], usual: str) -> str:
-    """The run of which one setting is swept."""
-    return COMPARE.one(option("of", runs, usual, "finished run"))
-
-
-def swept(settings: Sequence[str]) -> Swept:
-    """A sweep's settings, one of these at several values."""
-    over = option("over", settings, settings[0], "numeric setting of this run")
-    usual = USUAL.get(COMPARE.one(over), "")
-    values = Parameter("values", usual, matching(r"[\w.,+\- ]*", "they are numbers, separated by commas"))
-    return COMPARE.read(Swept, [over, values])
-
-
-def view() -> str:
-    """The current view, one of VIEWS, from the address or its control."""
-    return COMPARE.one(option("view", list(VIEWS), "runs", "view of this page"))
 
 
 def run_table(names: Collection[str], default: tuple[str, ...]) -> RunTable:
@@ -94,21 +52,3 @@ def pair(first: str, second: str, names: Sequence[str], default: tuple[str, str]
     """
     values = COMPARE.read(dict, [option(first, names, default[0], what), option(second, names, default[1], what)])
     return values[first], values[second]
-
-
-def board(runs: Sequence[str], methods: Sequence[str], scores: Sequence[str], usual: Board) -> Board:
-    """The leaderboard's settings.
-
-    Args:
-        runs: finished ones.
-        methods, scores: the library's.
-        usual: the defaults.
-    """
-    return COMPARE.read(
-        Board,
-        [
-            option("of", runs, usual.of, "finished run"),
-            Parameter("methods", usual.methods, Series(",", one_of(methods, "method"), once=True)),
-            Parameter("scores", usual.scores, Series(",", one_of(scores, "importance score"), once=True)),
-        ],
-    )

@@ -73,8 +73,6 @@ def results(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
     st.html(runs_table.html(palette))
     st.caption(escaped(" ".join(runs_table.notes)))
     origin = taking.several(groups)
-    if any(group.wants_baseline for group in groups):
-        _to_baselines(next(group for group in groups if group.wants_baseline))
     taking.notations(runs_table, origin, "runs")
     settings(groups, chosen, palette)
     by_class.by_class(groups, palette, origin)
@@ -106,16 +104,3 @@ def settings(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
             if rows > 1
             else "There is only one row. Choose another run above."
         )
-
-
-def _to_baselines(group: Group) -> None:
-    """Draw a link to the leaderboard for runs of baselines."""
-    st.button(
-        "Run baselines on these networks",
-        key="go-baselines",
-        icon=":material/leaderboard:",
-        type="tertiary",
-        on_click=COMPARE.change,
-        kwargs={"view": "board"},
-        help="Opens the leaderboard: all methods on one set of networks.",
-    )

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from retrofit_app.figures import difference, listing, number, percent, share
 from retrofit_app.figures.booktable import Column, Line, Table, ranked
-from retrofit_app.figures.leaderboard import seconds_words
 from retrofit_app.figures.noise import half
+from retrofit_app.figures.words import seconds_words
 from retrofit_app.runs import methods
 from retrofit_app.runs.compared import FusedNetwork, Group, Row
 from retrofit_app.runs.words import NONE, different

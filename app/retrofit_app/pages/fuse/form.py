@@ -10,7 +10,7 @@ from retrofit_app import runs, widgets
 from retrofit_app.figures import escaped, letter, listing
 from retrofit_app.figures.planned import planned_table, planned_words
 from retrofit_app.models import sources
-from retrofit_app.runs import leaderboards, methods
+from retrofit_app.runs import methods
 from retrofit_app.shell import picker
 from retrofit_app.widgets import controls, copies
 from retrofit_app.widgets.errors import guarded
@@ -254,21 +254,19 @@ def pixels(picks: Picks) -> None:
 
 
 def method() -> None:
-    """Draw the list of methods by family, as on the leaderboard; a new choice starts with its defaults."""
-
-    families = leaderboards.families(list(methods.table()))
-    family_of = {name: words.partition(":")[0].lower() for words, names in families.items() for name in names}
+    """Draw the list of methods by family; a new choice starts with its defaults."""
+    families = [*methods.FAMILIES, methods.OTHERS]
 
     def write() -> None:
         FORM.change(method=st.session_state.get(FORM.key("method")), grouping="", options=())
 
     st.selectbox(
         "Method",
-        list(family_of),
+        sorted(methods.table(), key=lambda name: families.index(methods.family_of(name))),
         key=FORM.key("method"),
         on_change=write,
         help=HELP["method"],
-        format_func=lambda name: f"{name} · {family_of[name]}",
+        format_func=lambda name: f"{name} · {methods.family_of(name).lower()}",
     )
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from retrofit_app.address.readers import Series, one_of
 from retrofit_app.address.rule import Parameter, declared, option, switch
 from retrofit_app.address.session import Scope
-from retrofit_app.runs.leaderboards import FAMILIES
-from retrofit_app.runs.paper import FULLEST, OTHERS, PARENTS
+from retrofit_app.runs.methods import FAMILIES, OTHERS
+from retrofit_app.runs.paper import FULLEST, PARENTS
 
 #: Families to choose rows by.
 KINDS = (PARENTS, *FAMILIES, OTHERS)

@@ -9,10 +9,9 @@ import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.figures import escaped, lettered
-from retrofit_app.figures.leaderboard import seconds_words
 from retrofit_app.figures.paper.cells import BETWEEN
 from retrofit_app.figures.quantities import quantity
-from retrofit_app.figures.words import first_up, listing, signed
+from retrofit_app.figures.words import first_up, listing, seconds_words, signed
 from retrofit_app.runs import paper
 from retrofit_app.runs.paper import Shown
 from retrofit_app.shell import navigation
