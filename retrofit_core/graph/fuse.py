@@ -4,55 +4,47 @@ Legend: N rows, p inputs of the fused layer, m neurons of all parents side by si
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from ..fusion.algorithm import Retrofit
 from ..fusion.fit import Ridge
 from ..fusion.fit.heads import read_back
-from ..fusion.fit.ridge import IN_BLOCKS, WITH_ATTENTIONS
-from ..fusion.grouping import Grouping, KMeans
-from ..fusion.moments import (
-    Moments,
-    Rows,
-    Solution,
-    approximation_error,
-    cross_error,
-    dual_bytes,
-    dual_is_cheaper,
-    solve,
-    squared_misses,
-    unavoidable_error,
-)
-from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
-from ..fusion.targets import Targets
+from ..fusion.grouping import Grouping, SameIndex
+from ..fusion.importance import Importance, Uniform
+from ..fusion.moments import Moments, dual_bytes, dual_is_cheaper
+from ..fusion.results import Fitted, FusionResult, LevelReport, level_report, table_row
+from ..fusion.samples import as_inputs, parents_data
 from ..fusion.walk import level_generator
 from ..networks.norm_statistics import reset_statistics
+from ..networks.outputs import check_class_scores
 from ..system import device as devices
 from ..system.runtime import Runtime
-from .activated import refined
+from .centring import bias_of_logits, mean_logits
+from .fit import ClosedForm, fitted, mixed
 from .graph import load
 from .groups import Groups
 from .heads import Heads, bases, head_sums, heads_of
-from .layers import Layer, weight_of, write
+from .layers import Layer, weight_of
 from .network import Network, networks_of
+from .scores import check_scores, parents_scores
 from .tracing import Inputs, arguments, check_copy
 from .walk import Step, Walk, side_by_side
 
 
 def fuse(
     models: Sequence[nn.Module],
-    inputs: Inputs,
+    data: object,
+    method: Retrofit,
     *,
-    grouping: Callable[..., Grouping] | None = None,
-    fit: Ridge | None = None,
+    importance: Importance | None = None,
     target: nn.Module | None = None,
-    scores: Sequence[Sequence[Tensor]] | None = None,
+    class_shares: Tensor | None = None,
     logits: Sequence[str | int] = (),
     seed: int = 0,
     runtime: Runtime | None = None,
@@ -61,11 +53,11 @@ def fuse(
 
     Args:
         models: the parents, in any mode; parent 0 determines the architecture unless there is a target.
-        inputs: what they are called with: a tensor (B, ...), several by position, or several by name.
-        grouping: default: k-means.
-        fit: the ridge; it pulls to zero, and its `active`, `repair` and `refit=False` are not there yet.
+        data: inputs, or (inputs, labels), in any form that `as_inputs` takes: a tensor (B, ...), several in a tuple or a dict.
+        method: grouping, ridge, and what the class heads should say.
+        importance: of the neurons; default: uniform.
         target: network of the fused architecture (widths).
-        scores: of each parent, (width,) importance of the neurons of each layer; default: uniform.
+        class_shares: (n, classes) each parent's share of each class, for a head by shares.
         logits: names or places of the outputs that hold logits; default: the only one, or that of this name.
         seed: of k-means starts.
     Returns:
@@ -73,14 +65,76 @@ def fuse(
     Raises:
         ValueError: the networks cannot be fused; before any work.
     """
-    fit = fit or Ridge()
-    if fit.active or fit.repair or not fit.refit or fit.toward == "parents":
-        raise ValueError(
-            "this kernel has no toward='parents', active, repair or refit=False yet: use retrofit_core.fuse."
-        )
-    fusion = Fusion.of(models, inputs, grouping or KMeans(), fit, target, scores, logits, seed, runtime or Runtime())
+    runtime = runtime or Runtime()
     with devices.exact(), torch.no_grad():
+        fusion = planned(models, data, method, importance or Uniform(), target, class_shares, logits, seed, runtime)
         return fusion.run()
+
+
+def planned(
+    models: Sequence[nn.Module],
+    data: object,
+    method: Retrofit,
+    importance: Importance,
+    target: nn.Module | None,
+    class_shares: Tensor | None,
+    logits: Sequence[str | int],
+    seed: int,
+    runtime: Runtime,
+) -> "Fusion":
+    """Trace and check; no work. See `fuse`."""
+    device = devices.pick(runtime.device)
+    inputs, labels = as_inputs(data)
+    model = copy.deepcopy(target if target is not None else models[0]).eval()
+    of_device = [*(devices.on_device(parent, device) for parent in models), model.to(device)]
+    moved = pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), inputs)
+    nets = networks_of(of_device, moved, logits)
+    check_copy(model, nets[-1].graph, pytree.tree_map_only(Tensor, lambda tensor: tensor[:3], moved), logits)
+    _check_alike(nets)
+    leaves = [leaf for leaf in pytree.tree_leaves(arguments(inputs)) if isinstance(leaf, Tensor)]
+    size, counted = min(net.batch() for net in nets), tokens_of(inputs)
+    groups = Groups(nets, method.grouping)
+    sample = [leaf[:2].to(device) for leaf in leaves]
+    attentions = zip(*(heads_of(net, sample) for net in nets), strict=True)
+    heads = [list(of_nets) for of_nets in attentions if all(of_nets)]
+    classes = len(nets[-1].columns[-1])
+    if method.head.startswith("ensemble"):
+        for output in nets[0].graph.outputs:
+            shape = nets[0].spaces.neurons.shape(output)[1:]
+            check_class_scores(shape, f"head={method.head!r}", "Use head='scores'.", ("head", "scores"))
+    if method.needs_shares and (class_shares is None or class_shares.shape != (len(models), classes)):
+        raise ValueError(
+            f"head={method.head!r} needs class_shares of shape {(len(models), classes)}: each parent's share of each class."
+        )
+    biases = [bias_of_logits(net, sample, f"parent {k}") for k, net in enumerate(nets[:-1])] if method.centre else []
+    assert isinstance(method.fit, Ridge)
+    own_data = parents_data(importance.data, (inputs, labels), len(models))
+    check_scores(nets[:-1], importance, own_data)
+    fusion = Fusion(
+        nets,
+        model,
+        [list(batch) for batch in zip(*(leaf.split(size) for leaf in leaves), strict=True)],
+        [None] * -(-len(leaves[0]) // size) if counted is None else list(counted.split(size)),
+        groups,
+        method,
+        ClosedForm(method.fit, groups, bool(heads)),
+        importance,
+        own_data,
+        class_shares,
+        seed,
+        runtime,
+        heads,
+        biases,
+    )
+    fusion.carried = fusion._carried()
+    for *_, ours in heads:  # their spaces are not grouped
+        for number, places in ours.places:
+            for space in nets[-1].columns[number][places.flatten(), 0].unique().tolist():
+                groups.keep(space)
+    for space, writers in groups.writers.items():
+        if not writers:
+            groups.keep(space)
+    return fusion
 
 
 @dataclass(eq=False)
@@ -95,141 +149,143 @@ class Fusion:
     tokens: list[Tensor | None]
     """For each batch, which tokens count"""
     groups: Groups
-    fit: Ridge
+    method: Retrofit
+    form: ClosedForm
+    importance: Importance
+    own_data: Sequence[tuple[Any, Tensor | None]]
+    """(inputs, labels) of each parent"""
+    class_shares: Tensor | None
     seed: int
     runtime: Runtime
     heads: list[list[Heads]]
     """The heads of each attention in each network"""
+    biases: list[str]
+    """The bias of each parent's logits, if these are centred"""
     carried: set[str] = field(default_factory=set)
     """Parameters and buffers that are not fitted and not yet written"""
     reports: list[LevelReport] = field(default_factory=list)
 
-    @classmethod
-    def of(
-        cls,
-        models: Sequence[nn.Module],
-        inputs: Inputs,
-        grouping: Callable[..., Grouping],
-        fit: Ridge,
-        target: nn.Module | None,
-        scores: Sequence[Sequence[Tensor]] | None,
-        logits: Sequence[str | int],
-        seed: int,
-        runtime: Runtime,
-    ) -> "Fusion":
-        """Trace and check; no work."""
-        device = devices.pick(runtime.device)
-        model = copy.deepcopy(target if target is not None else models[0]).eval()
-        of_device = [devices.on_device(parent, device) for parent in models]
-        model.to(device)
-        few = pytree.tree_map_only(Tensor, lambda tensor: tensor[:3].to(device), inputs)
-        nets = networks_of(
-            [*of_device, model], pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), inputs), logits
-        )
-        check_copy(model, nets[-1].graph, few, logits)
-        _check_alike(nets)
-        leaves = [leaf for leaf in pytree.tree_leaves(arguments(inputs)) if isinstance(leaf, Tensor)]
-        size = min(net.batch() for net in nets)
-        batches = [list(batch) for batch in zip(*(leaf.split(size) for leaf in leaves), strict=True)]
-        counted = tokens_of(inputs)
-        uniform = [[torch.full((len(c),), 1 / len(c)).double() for c in net.columns] for net in nets[:-1]]
-        groups = Groups(nets, grouping, scores or uniform)
-        sample = [leaf[:2].to(device) for leaf in leaves]
-        attentions = zip(*(heads_of(net, sample) for net in nets), strict=True)
-        fusion = cls(
-            nets,
-            model,
-            batches,
-            [None] * len(batches) if counted is None else list(counted.split(size)),
-            groups,
-            fit,
-            seed,
-            runtime,
-            [list(of_nets) for of_nets in attentions if all(of_nets)],
-        )
-        fusion.carried = fusion._carried()
-        for *_, ours in fusion.heads:  # their spaces are not grouped
-            for number, places in ours.places:
-                for space in nets[-1].columns[number][places.flatten(), 0].unique().tolist():
-                    groups.keep(space)
-        for space, writers in groups.writers.items():
-            if not writers:
-                groups.keep(space)
-        return fusion
-
     def run(self) -> FusionResult:
         """Algorithm 1."""
-        device, monitor = devices.pick(self.runtime.device), self.runtime.monitor
-        walks = [Walk(net.graph, self.batches, device, self.runtime.memory) for net in self.nets]
+        device, memory, monitor = devices.pick(self.runtime.device), self.runtime.memory, self.runtime.monitor
+        config: dict[str, Any] = {"seed": self.seed}
+        if self.biases:
+            config["mean_logits"] = means = mean_logits(self.nets[:-1], self.batches, self.own_data)
+            for net, name, mean in zip(self.nets, self.biases, means, strict=False):
+                net.weights[name] = net.weights[name] - torch.tensor(mean).to(net.weights[name])
+        scored = parents_scores(self.nets[:-1], self.importance, self.own_data, monitor)
+        self.groups.scores = [[self._weighing(s) for s in parent.values] for parent in scored]
+        walks = [Walk(net.graph, self.batches, device, memory) for net in self.nets]
         self._carry()
+        names, fused = [layer.name for layer in self.fused.layers], [len(columns) for columns in self.fused.columns]
+        widths = [tuple(map(len, self.groups.columns(number)[:-1])) for number in range(len(names))]
+        monitor.emit("plan", names=names, widths=widths, fused=fused)
         clock = devices.Stopwatch(device)
-        for number in monitor.each("level", range(len(self.fused.layers))):  # line 1: bottom-up
-            step = Step(self.nets, walks, number, clock, self.tokens, self.batches)
-            step.go(self.runtime.memory - self._bytes(number))
+        for number in monitor.each("level", range(len(names))):  # line 1: bottom-up
+            s = self._weights([parent.values[number] for parent in scored], number).to(device)  # line 3
+            votes = s if self.method.head.startswith("ensemble") and number in self.fused.last else None
+            step = Step(self.nets, walks, number, clock, self.tokens, self.batches, votes)
+            step.go(memory - self._bytes(number))
             self._fit_heads(step)
-            report = self._table(step) if step.layer.table else self._layer(step)
-            self.reports.append(replace(report, seconds=clock.read()))
+            report = self._table(step, s) if step.layer.table else self._layer(step, s)
+            self.reports.append(replace(report, stream=self._stream(number), seconds=clock.read()))
+            monitor.emit("fitted", row=table_row(self.reports[-1]))
         load(self.model, self.fused.weights)
         if len(self.batches[0]) == 1 and self.batches[0][0].is_floating_point():
             x = torch.cat([batch for (batch,) in self.batches])
             reset_statistics(self.model, x, keep_function=True, batch=len(self.batches[0][0]))
-        return FusionResult(self.model, self.reports, {"seed": self.seed})
+        return FusionResult(self.model, self.reports, config, importance=[parent.report for parent in scored])
 
     @property
     def fused(self) -> Network:
         """The fused network."""
         return self.nets[-1]
 
-    def _layer(self, step: Step) -> LevelReport:
-        """Fuse one layer."""
-        layer, groups, number = step.layer, self.groups, step.number
-        begun, m, s = groups.begun(number), sum(step.widths), groups.of_layer(number).to(step.device)
-        generator = level_generator(self.seed, number)
+    def _layer(self, step: Step, s: Tensor) -> LevelReport:
+        """Fuse one layer.
+
+        Args:
+            s: (m,) weights of its neurons.
+        """
+        layer, groups, number, m = step.layer, self.groups, step.number, sum(step.widths)
+        emit, generator = self.runtime.monitor.emit, level_generator(self.seed, number)
+        begun, cost, report = groups.begun(number), float("nan"), {"algorithm": "stream"}
         grams = self._grams(step, begun)
         if begun and layer.mixes:
             self._group(step, begun, step.gram(), grams, generator)
             begun = []
         targets = groups.targets(number, s.cpu()).to(step.device).split(step.widths) if layer.mixes else ()
         # line 2: z of the parents, x of the fused network
-        dtype = self.fit.products(next(iter(self.fused.weights.values())).dtype, step.device)
-        sums = step.moments(dtype, self._parts_of_columns(step), self.runtime.memory, targets)
+        dtype = self.form.fit.products(next(iter(self.fused.weights.values())).dtype, step.device)
+        parts = groups.parts_of_columns(number)
+        parts = None if parts is None else parts.to(step.device)
+        sums = step.moments(dtype, parts, self.runtime.memory, targets)
         with step.clock.phase("solve"):
-            solution = self._solve(step, sums)
-        cost, report = float("nan"), {"algorithm": "stream"}
+            solution = self.form.solve(step, sums, parts)
+        emit("phase", name="grouping", level=layer.name)
         if begun:  # line 4: the groups, space by space
             with step.clock.phase("group"):
-                gram = solution.gram if self.fit.project else sums.zz
-                cost, report = self._group(step, begun, gram[:m, :m], {number: sums.zz[:m, :m], **grams}, generator)
+                zz = {number: sums.zz[:m, :m], **grams}
+                cost, report = self._group(step, begun, solution.gram, zz, generator)
         self._carry()
-        if layer.mixes:
-            return self._mixed(step, sums, solution, s)
-        labels, basis = groups.labels_of(number).to(step.device), groups.bases.get(number)
-        weights = None if basis is None else groups.targets(number, s.cpu()).to(step.device)
-        reading = None if weights is None else read_back(weights, sums.zz[:m, :m])
-        found = Grouping(labels, layer.width, cost, report, weights, reading)
+        emit("phase", name="fit", level=layer.name)
         # lines 5-9: targets T = z A, and the weights of the layer
         with step.clock.phase("solve"):
-            if layer.functions:
-                fitted = self._activated(step, sums, solution, found.targets(s))
+            if layer.mixes:
+                found, result = mixed(step, sums, solution)
             else:
-                fitted = _fitted(layer, self.fused.weights, sums, solution, found, s)
+                labels, basis = groups.labels_of(number).to(step.device), groups.bases.get(number)
+                weights = None if basis is None else groups.targets(number, s.cpu()).to(step.device)
+                reading = None if weights is None else read_back(weights, sums.zz[:m, :m])
+                if (groups.fused.columns[number][:, 0] < 0).all():
+                    report = {"algorithm": SameIndex.__name__}
+                found = Grouping(labels, layer.width, cost, report, weights, reading)
+                result = fitted(step, sums, solution, found, s)
         with step.clock.phase("report"):
-            return level_report(layer, step.widths, sums, s, found, fitted)
+            widths, s = ((layer.width,), torch.ones(layer.width).to(s)) if layer.mixes else (step.widths, s)
+            return level_report(layer, widths, sums, s, found, result)
 
-    def _table(self, step: Step) -> LevelReport:
+    def _table(self, step: Step, s: Tensor) -> LevelReport:
         """A table has a row for each token, so means of the parents' rows are the targets of every token."""
         number, generator = step.number, level_generator(self.seed, step.number)
         zz, begun = step.gram(), self.groups.begun(step.number)
         if begun:
             self._group(step, begun, zz, {number: zz, **self._grams(step, begun)}, generator)
         self._carry()
-        s = self.groups.of_layer(number).to(step.device)
         rows = sum(len(batch[0]) for batch in self.batches)
         sums = Moments(zz, zz.new_zeros(len(zz)), zz.new_zeros(0, 0), zz.new_zeros(0, len(zz)), rows, False)
-        labels = self.groups.labels_of(number).to(step.device)
-        return level_report(
-            step.layer, step.widths, sums, s, Grouping(labels, step.layer.width, 0.0), Fitted("lookup", 0.0, 0.0, 0.0)
-        )
+        found = Grouping(self.groups.labels_of(number).to(step.device), step.layer.width, 0.0)
+        return level_report(step.layer, step.widths, sums, s, found, Fitted("lookup", 0.0, 0.0, 0.0))
+
+    def _stream(self, number: int) -> str:
+        """The name of the layer at which a layer's only space began, if others make its neurons too."""
+        spaces = self.fused.columns[number][:, 0].unique().tolist()
+        writers = self.groups.writers[spaces[0]] if len(spaces) == 1 and spaces[0] >= 0 else []
+        return self.fused.layers[writers[0]].name if len(writers) > 1 else ""
+
+    # --- weights of neurons -----------------------------------------------------------------------------------------------------
+
+    def _weighing(self, s: Tensor) -> Tensor:
+        """(width,) a parent's scores as weights of its neurons."""
+        return s.mean().expand_as(s).clone() if self.method.scored == "head" else s.clone()
+
+    def _weights(self, scores: Sequence[Tensor], number: int) -> Tensor:
+        """(m,) weights of a layer's neurons; classes get those of the head.
+
+        Args:
+            scores: (width,) of each parent.
+        """
+        head, shares, weights = self.method.head, self.class_shares, self.groups.of_layer(number)
+        widths, mean = [len(s) for s in scores], torch.cat(list(scores)).mean()
+        for k, (own, s) in enumerate(zip(weights.split(widths), scores, strict=True)):
+            classes = self.nets[k].columns[number][:, 0] < 0
+            if head in ("scores", "ensemble"):
+                own[classes] = s[classes].to(own)
+            elif self.method.needs_shares and shares is not None and int(classes.sum()) == shares.shape[1]:
+                own[classes] = shares[k].to(own)
+            else:
+                own[classes] = mean.to(own)
+        return weights
 
     # --- groups -----------------------------------------------------------------------------------------------------------------
 
@@ -269,86 +325,6 @@ class Fusion:
                 z = side_by_side(other.neurons(values), devices.sum_dtype(step.device), other.counted[number])
                 sums[other.number] = sums[other.number] + (z.T @ z).double()
         return sums
-
-    def _parts_of_columns(self, step: Step) -> Tensor | None:
-        """(m,) the fused part of a grouped convolution of each column of z; None if there are no parts."""
-        layer, groups = step.layer, self.groups
-        if layer.parts == 1:
-            return None
-        each, columns = layer.width // layer.parts, self.fused.columns[step.number]
-        if layer.mixes:
-            own = torch.arange(layer.width) // each
-            return torch.cat([own, own] if layer.stream else [own]).to(step.device)
-        space = int(columns[0, 0])
-        if space >= 0 and self.fused.spaces[space].family is not None:
-            parts = torch.empty(sum(step.widths), dtype=torch.int64)
-            parts[groups.places(space, step.number)[0]] = groups.part_of(space)[:, None]
-        else:
-            parts = groups.labels_of(step.number) // each
-        own = torch.arange(layer.width) // each
-        return torch.cat([parts, own] if layer.stream else [parts]).to(step.device)
-
-    # --- fit --------------------------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def strength(self) -> float | str:
-        """The ridge, which depends on the kind of network."""
-        if self.fit.ridge == "auto" and self.fused.branched:
-            return WITH_ATTENTIONS if self.heads else IN_BLOCKS
-        return self.fit.ridge
-
-    def _solve(self, step: Step, sums: Moments | Rows) -> Solution:
-        """Every parent neuron's own fit; or the means of the parents' own weights."""
-        mapped = self._mapped(step) if self.fit.needs_parents_weights else None
-        solution = solve(sums, self.strength, toward=mapped if self.fit.toward == "parents" else None)
-        if mapped is not None and not self.fit.refit:
-            solution = replace(solution, weights=lambda A: mapped @ A, missed=partial(squared_misses, sums))
-        return solution
-
-    def _mapped(self, step: Step) -> Tensor:
-        """W0 (p, m): the parents' weights for the fused network's inputs; then zeros for the stream."""
-        raise ValueError("toward='parents' is not there yet.")
-
-    def _activated(self, step: Step, sums: Moments | Rows, solution: Solution, targets: Targets) -> Fitted:
-        """Fit a layer first to the outputs of the parents' layers, then to what is missing after the function."""
-        layer, net, m, d = step.layer, self.fused, sum(step.widths), step.layer.width
-        first = torch.cat([targets.A.new_zeros(m + d * bool(layer.stream), d), targets.A])
-        x, missing = [], []
-        dtype = next(iter(net.weights.values())).dtype
-        stream = -torch.eye(d, dtype=torch.float64, device=step.device)[: d * bool(layer.stream)]
-        from .walk import _chunks
-
-        for ends, given, counted in step.batches():
-            views = step.outputs(ends, given, dtype)[: len(self.nets) - 1 + bool(layer.stream)]
-            z = side_by_side(views, dtype, counted)
-            for rows, some in _chunks(layer, [given[op.x] for op in layer.operations], z, counted, dtype):
-                x.append(rows[:, 0])
-                missing.append(some @ torch.cat([targets.A, stream]).to(some))
-
-        def function(u: Tensor) -> Tensor:
-            """What is done to each output before the sum."""
-            for node in layer.functions:
-                u = net.graph.run(net.weights, {node.all_input_nodes[0]: u}, [node])[node]
-            return u
-
-        xx = sums.x.T @ sums.x if isinstance(sums, Rows) else sums.xx
-        V = refined(
-            xx, sums.bias, solution.weights(first), solution.strength, function, [*zip(x, missing, strict=True)]
-        )
-        write(layer, net.weights, V)
-        return Fitted(sums.form, float("nan"), ridge=solution.strength)
-
-    def _mixed(self, step: Step, sums: Moments | Rows, solution: Solution, s: Tensor) -> LevelReport:
-        """Write a layer that mixes positions, whose z are targets."""
-        layer = step.layer
-        d = layer.width
-        missing = torch.cat([torch.eye(d), -torch.eye(d)][: 1 + bool(layer.stream)]).double().to(step.device)
-        V = solution.weights(missing)
-        write(layer, self.fused.weights, V)
-        ones = torch.ones(d, dtype=torch.float64, device=step.device)
-        groups = Grouping(torch.arange(d, device=step.device), d, float("nan"))
-        fitted = Fitted(sums.form, approximation_error(sums, Targets(missing, ones), V), 0.0, solution.strength)
-        return level_report(layer, (d,), sums, ones, groups, fitted)
 
     # --- heads ------------------------------------------------------------------------------------------------------------------
 
@@ -441,30 +417,6 @@ class Fusion:
         n, p = samples * shape.numel() // layer.width, layer.inputs
         primal = 8 * (3 * layer.parts * p * p + 3 * p * m + 2 * m * m)
         return min(primal, dual_bytes(n, p, m)) if dual_is_cheaper(n, p, m) and layer.parts == 1 else primal
-
-
-def _fitted(
-    layer: Layer, weights: dict[str, Tensor], sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor
-) -> Fitted:
-    """Write the weights for the groups' targets, less the stream, into a layer."""
-    targets = groups.targets(s)
-    stream = -torch.eye(layer.width, dtype=torch.float64, device=s.device)[: layer.width * bool(layer.stream)]
-    missing = replace(targets, A=torch.cat([targets.A, stream]))
-    V = solution.weights(missing.A)
-    write(layer, weights, V)
-    labels, missed = groups.labels, solution.missed(missing.A, V)
-    untouched = approximation_error(sums, missing, torch.zeros_like(V)) if layer.stream else float("nan")
-    if groups.reading is not None:  # heads: compare each neuron with its reconstruction from the targets
-        missing, V = Targets(missing.A @ groups.reading, s), V @ groups.reading
-        labels, missed = torch.arange(len(s), device=s.device), None
-    return Fitted(
-        sums.form,
-        approximation_error(sums, missing, V, missed),
-        unavoidable_error(sums.minus(labels), s),
-        solution.strength,
-        cross_error(sums, s, labels, missing, V),
-        untouched,
-    )
 
 
 def _nearest(A: Tensor) -> Tensor:

@@ -26,12 +26,12 @@ class Groups:
 
     Args:
         nets: parents and, last, the fused network.
-        scores: of each parent, (width,) for each layer.
     """
 
     nets: Sequence[Network]
     grouping: Callable[..., Grouping]
-    scores: Sequence[Sequence[Tensor]]
+    scores: Sequence[Sequence[Tensor]] = ()
+    """Of each parent, (width,) for each layer, once they are known"""
     labels: dict[int, Tensor] = field(default_factory=dict)
     """Space -> (n,) the fused neuron of each of the parents' neurons"""
     parts: dict[int, Tensor] = field(default_factory=dict)
@@ -214,19 +214,40 @@ class Groups:
 
     def labels_of(self, number: int) -> Tensor:
         """(m,) the fused column that stands for each of a layer's neurons; all their spaces are grouped."""
-        *theirs, ours = self.columns(number)
         if number in self.bases:
             return self.bases[number][1]
-        keys = _keys(ours)
-        order, found = keys.argsort(), []
-        for net, columns in enumerate(theirs):
-            columns = columns.clone()
-            for space in columns[:, 0].unique().tolist():
-                if space >= 0:
-                    inside, own = columns[:, 0] == space, self.labels[space].split(self.widths(space))[net]
-                    columns[inside, 1] = own[columns[inside, 1]]
-            found.append(order[torch.searchsorted(keys[order], _keys(columns)).clamp_max(len(keys) - 1)])
-        return torch.cat(found)
+        *theirs, ours = self.columns(number)
+        return torch.cat([self.across(net, columns, ours) for net, columns in enumerate(theirs)])
+
+    def across(self, net: int, theirs: Tensor, ours: Tensor) -> Tensor:
+        """(n,) the fused column that stands for each column of a parent's value; all their spaces are grouped.
+
+        Args:
+            theirs, ours: see `Spaces.columns`.
+        """
+        own, columns = keys(ours), theirs.clone()
+        order = own.argsort()
+        for space in columns[:, 0].unique().tolist():
+            if space >= 0:
+                inside, labels = columns[:, 0] == space, self.labels[space].split(self.widths(space))[net]
+                columns[inside, 1] = labels[columns[inside, 1]]
+        return order[torch.searchsorted(own[order], keys(columns)).clamp_max(len(own) - 1)]
+
+    def parts_of_columns(self, number: int) -> Tensor | None:
+        """(m,) the fused part of a grouped convolution of each neuron of a layer, then (d,) of its stream; None without parts."""
+        layer, columns = self.fused.layers[number], self.fused.columns[number]
+        if layer.parts == 1:
+            return None
+        own = torch.arange(layer.width) // (layer.width // layer.parts)
+        space = int(columns[0, 0])
+        if layer.mixes:
+            parts = own
+        elif space >= 0 and self.fused.spaces[space].family is not None:
+            parts = torch.empty(sum(map(len, self.columns(number)[:-1])), dtype=torch.int64)
+            parts[self.places(space, number)[0]] = self.part_of(space)[:, None]
+        else:
+            parts = own[self.labels_of(number)]
+        return torch.cat([parts, own] if layer.stream else [parts])
 
     def targets(self, number: int, s: Tensor) -> Tensor:
         """(m, d) A: the targets of a layer are z A.
@@ -267,7 +288,7 @@ class Groups:
         return found
 
 
-def _keys(columns: Tensor) -> Tensor:
+def keys(columns: Tensor) -> Tensor:
     """(d,) one number for each space, neuron and copy."""
     large = 1 << 20
     return (columns[:, 0] + 1) * large * large + columns[:, 1] * large + columns[:, 2]

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from ..system.device import rows_per_batch
 from .graph import Graph, weights_of
 from .ids import varying
-from .layers import Layer, layers_of
+from .layers import Layer, Operation, layers_of
 from .spaces import Spaces, spaces_of
 from .tracing import Inputs, trace_all
 
@@ -43,19 +43,28 @@ class Network:
         """For each layer, (d, 3) space, place in it and copy of each neuron, see `Spaces.columns`."""
         return [self.spaces.columns(layer.place, axis) for layer, axis in zip(self.layers, self.axes, strict=True)]
 
+    def inputs(self, op: Operation) -> tuple[Tensor, int]:
+        """(channels, 3) what an operation reads, see `Spaces.columns`, and the kernel positions of each channel."""
+        columns = self.spaces.columns(op.x, op.axis)
+        return columns, op.weight.shape[1] * op.groups // len(columns)
+
     @cached_property
     def branched(self) -> bool:
         """Whether several tensors are alive at some layer's end, as inside blocks."""
-        graph, last = self.graph, dict[fx.Node, int]()
-        for node in graph.nodes:
-            for other in node.all_input_nodes:
-                last[other] = graph.place[node]
-        ends = [graph.place[layer.end] for layer in self.layers if layer.end in graph.of_data]
-        alive = [
-            sum(graph.place[node] <= end < last.get(node, -1) for node in graph.of_data if node in graph.place)
-            for end in ends
-        ]
-        return any(count > 1 for count in alive)
+        place, made = self.graph.place, dict.fromkeys(self.graph.inputs)
+        ends = [layer.end for number, layer in enumerate(self.layers) if number not in self.last]
+        for node in self.graph.nodes:
+            if node in ends or any(other in made for other in node.all_input_nodes):
+                made[node] = None
+        until = {node: max([place[user] for user in self.graph.users[node]], default=-1) for node in made}
+        return any(sum(place[node] <= place[end] < until[node] for node in made) > 1 for end in ends)
+
+    @cached_property
+    def last(self) -> set[int]:
+        """The last layer before each output if its neurons are classes, which stay in place."""
+        before = [set(self.graph.between([], [output])) for output in self.graph.outputs]
+        last = [max(k for k, layer in enumerate(self.layers) if layer.end in nodes) for nodes in before]
+        return {number for number in last if self.columns[number][:, 0].max() < 0}
 
     @property
     def largest(self) -> int:

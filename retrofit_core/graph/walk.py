@@ -14,6 +14,7 @@ from torch import Tensor, fx
 
 from ..fusion.moments import Moments, MomentSums, Rows, dual_bytes, dual_is_cheaper
 from ..fusion.moments.lags import MIN_CHANNELS, LagSums
+from ..fusion.targets import of_ensemble
 from ..system.device import CHUNK_BYTES, Stopwatch, check_sums, rows_per_batch
 from .graph import Graph, Values
 from .layers import Layer, moved_back, rows_of
@@ -94,6 +95,8 @@ class Step:
     tokens: Sequence[Tensor | None]
     """For each batch, which tokens count (B, T), those of padding not; None: all"""
     inputs: Sequence[Batch]
+    votes: Tensor | None = None
+    """(m,) weights of the parents' classes, if the ensemble's answer takes the place of each parent's"""
 
     @property
     def layers(self) -> list[Layer]:
@@ -173,6 +176,24 @@ class Step:
             sides.append(moved_back(layer, net.graph, given, made, stream).movedim(axis, -1))
         return [*sides, *before]
 
+    def sides(
+        self, dtype: torch.dtype, targets: Sequence[Tensor] = ()
+    ) -> Iterator[tuple[list[Tensor], Tensor, Tensor | None]]:
+        """For each batch: the inputs of the fused layer's operations; z (N, columns), see `outputs`; and which rows count."""
+        for ends, given, counted in self.batches():
+            with self.clock.phase("moments"):
+                z = side_by_side(self.outputs(ends, given, dtype, targets), dtype, counted)
+                if self.votes is not None:
+                    logits = z[:, : len(self.votes)].unflatten(1, (len(self.widths), -1))
+                    said = of_ensemble(logits, self.votes.view(len(self.widths), -1))
+                    logits.copy_(said[:, None].expand_as(logits))
+            yield [given[op.x] for op in self.layer.operations], z, counted
+
+    def rows(self, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:
+        """The fused layer's inputs (n, G, p) and z (n, columns), some samples at a time."""
+        for tensors, z, counted in self.sides(dtype):
+            yield from _chunks(self.layer, tensors, z, counted, dtype)
+
     def moments(
         self, dtype: torch.dtype, parts: Tensor | None, memory: int, targets: Sequence[Tensor] = ()
     ) -> Moments | Rows:
@@ -189,10 +210,8 @@ class Step:
             self.layer,
             dtype if parts is None else torch.float64,
         )  # parts are too small for float32 to be faster
-        for ends, given, counted in self.batches():
+        for tensors, z, counted in self.sides(dtype, targets):
             with self.clock.phase("moments"):
-                z = side_by_side(self.outputs(ends, given, dtype, targets), dtype, counted)
-                tensors = [given[op.x] for op in layer.operations]
                 if sums is None:
                     sums = self._collector(z, len(tensors[0]), parts, memory)
                 if isinstance(sums, LagSums):

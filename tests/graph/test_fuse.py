@@ -7,18 +7,21 @@ import torch
 from torch import nn
 
 from retrofit_core.fusion import walk
+from retrofit_core.fusion.algorithm import Retrofit
 from retrofit_core.fusion.fit import Ridge, heads
 from retrofit_core.fusion.grouping import Hungarian, KMeans
+from retrofit_core.fusion.importance import as_importance
 from retrofit_core.graph import fuse as graph_fuse
+from retrofit_core.graph import network as graph_network
 from retrofit_core.graph.fuse import fuse
 from retrofit_core.methods import METHODS
+from retrofit_core.system.runtime import Runtime
 from tests.drawn import drawn, in_another_order
 from tests.families import FAMILIES, FOLLOWED, network
-from tests.networks import normal
+from tests.networks import labels, normal
 from tests.test_twins import shuffled
 
-RIDGE, EXACT = Ridge(ridge="0.01x", toward="zero"), Ridge(ridge=0.0, toward="zero")
-OLD = {"ridge": "0.01x", "toward": "zero", "device": "cpu"}
+OLD = {"ridge": "0.01x", "toward": "zero"}
 GROUPINGS = {"HF-Linear": Hungarian(), "KF-Linear": KMeans()}
 #: What the new kernel computes otherwise, and why.
 OTHERWISE = {
@@ -69,6 +72,26 @@ def logits(output):
     return output[0] if isinstance(output, (tuple, list)) else output
 
 
+def fused(
+    parents,
+    data,
+    method="KF-Linear",
+    *,
+    importance="uniform",
+    importance_data=None,
+    target=None,
+    memory=1 << 33,
+    **options,
+):
+    """What the new kernel makes of the options of a method."""
+    ridge = {name: options.pop(name) for name in ("ridge", "toward", "refit", "active", "repair") if name in options}
+    shares = options.pop("class_shares", None)
+    own = as_importance(importance, data=importance_data)
+    runtime = Runtime(device="cpu", memory=memory)
+    value = Retrofit(GROUPINGS[method], Ridge(**ridge), **options)
+    return fuse(parents, data, value, importance=own, target=target, class_shares=shares, runtime=runtime)
+
+
 def off(one, other):
     """The largest difference, relative to the largest entry."""
     one, other = (value.detach().nan_to_num(posinf=0, neginf=0) for value in (one, other))
@@ -80,8 +103,8 @@ def off(one, other):
 def test_both_kernels_fuse_alike(name, method, same_starts):
     (one, x), (other, _) = network(name), network(name, seed=1)
     before = copy.deepcopy([one.state_dict(), other.state_dict()])
-    new = logits(fuse([one, other], x, grouping=GROUPINGS[method], fit=RIDGE).model(x))
-    old = logits(METHODS[method]([one, other], x, **OLD).model(x))
+    new = logits(fused([one, other], x, method, **OLD).model(x))
+    old = logits(METHODS[method]([one, other], x, **OLD, device="cpu").model(x))
     if name in OTHERWISE:
         mean = (logits(one(x)) + logits(other(x))) / 2
         assert off(new, old) > 1e-6, "it is no exception any more"
@@ -96,9 +119,9 @@ def test_both_kernels_fuse_alike(name, method, same_starts):
 def test_a_shuffled_copy_and_the_network_itself_are_found_again(name):
     model, x = network(name)
     twin, target = shuffled(model, x[:20], torch.Generator().manual_seed(3)), network(name, seed=1)[0]
-    for options in ({}, {"grouping": Hungarian()}, {"target": target}):
-        fused = fuse([model, twin], x, fit=EXACT, **options).model
-        assert off(logits(fused(x)), logits(model(x))) < 1e-6
+    for options in ({}, {"method": "HF-Linear"}, {"target": target}):
+        found = fused([model, twin], x, ridge=0.0, toward="zero", **options).model
+        assert off(logits(found(x)), logits(model(x))) < 1e-6
 
 
 def unrelated(model):
@@ -115,11 +138,11 @@ def unrelated(model):
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 120))])
 def test_drawn_networks_and_their_copies_in_another_order(seed):
     model, x = drawn(seed)
-    twin = fuse([model, in_another_order(model)], x, fit=EXACT).model
+    twin = fused([model, in_another_order(model)], x, ridge=0.0, toward="zero").model
     assert off(twin(x), model(x)) < 1e-6
     other = unrelated(model)
-    new = fuse([model, other], x, grouping=Hungarian(), fit=RIDGE).model(x)
-    old = METHODS["HF-Linear"]([model, other], x, **OLD).model(x)
+    new = fused([model, other], x, "HF-Linear", **OLD).model(x)
+    old = METHODS["HF-Linear"]([model, other], x, **OLD, device="cpu").model(x)
     assert (off(new, old) < 1e-6) == (seed not in HEADS)
 
 
@@ -151,25 +174,21 @@ def test_padding_counts_for_nothing(method, same_starts):
     numbers = torch.Generator().manual_seed(2)
     mask = (torch.arange(6) < torch.randint(2, 7, (50, 1), generator=numbers)).long()
     x = {"input_ids": torch.randint(1, 9, (50, 6), generator=numbers) * mask, "attention_mask": mask}
-    model = fuse(parents, x, grouping=GROUPINGS[method], fit=RIDGE).model
+    model = fused(parents, x, method, **OLD).model
     assert type(model) is Padded
-    old = METHODS[method](parents, x, **OLD).model(**x)
+    old = METHODS[method](parents, x, **OLD, device="cpu").model(**x)
     assert off(model(**x)["logits"], old if isinstance(old, torch.Tensor) else old["logits"]) < 1e-6
     noise = {**x, "input_ids": x["input_ids"] + (1 - mask) * torch.randint(1, 9, (50, 6), generator=numbers)}
-    other = fuse(parents, noise, grouping=GROUPINGS[method], fit=RIDGE).model
+    other = fused(parents, noise, method, **OLD).model
     assert off(other(**x)["logits"], model(**x)["logits"]) < 1e-6
 
 
 def test_sums_do_not_depend_on_batches_or_memory(monkeypatch):
     (one, x), (other, _) = network("aggregated"), network("aggregated", seed=1)
-    from retrofit_core.graph import network as rooms
-    from retrofit_core.system.runtime import Runtime
-
-    whole = fuse([one, other], x, fit=RIDGE).model(x)
-    monkeypatch.setattr(rooms, "BATCH", 7)
+    whole = fused([one, other], x, **OLD).model(x)
+    monkeypatch.setattr(graph_network, "BATCH", 7)
     for memory in (1 << 33, 1 << 20):
-        some = fuse([one, other], x, fit=RIDGE, runtime=Runtime(device="cpu", memory=memory)).model(x)
-        assert off(some, whole) < 1e-9
+        assert off(fused([one, other], x, **OLD, memory=memory).model(x), whole) < 1e-9
 
 
 @pytest.mark.parametrize("widths", [(8, 8), (8, 5), (5, 7)])
@@ -179,6 +198,40 @@ def test_widths_may_differ(widths):
 
     x, parents = normal(40, 6), [chain(width) for width in widths]
     target = chain(6)
-    new = fuse(parents, x, target=target, fit=RIDGE).model(x)
-    old = METHODS["KF-Linear"](parents, x, target=target, **OLD).model(x)
+    new = fused(parents, x, target=target, **OLD).model(x)
+    old = METHODS["KF-Linear"](parents, x, target=target, **OLD, device="cpu").model(x)
     assert off(new, old) < 1e-6
+
+
+SHARES = torch.tensor([[0.7, 0.2, 1.0, 0.5], [0.3, 0.8, 0.0, 0.5]]).double()
+CHAINS, BLOCKS = ("behind layers", "flattened maps", "channels in parts"), ("add to the stream", "aggregated", "scaled")
+OPTIONS = {  # options, networks
+    "the defaults": ({}, (*CHAINS, *BLOCKS, "TransformerEncoder")),
+    "toward the parents": ({"toward": "parents"}, (*CHAINS, *BLOCKS)),
+    "means of the parents' weights": ({"refit": False}, (*CHAINS, *BLOCKS)),
+    "groups by activations": ({"active": True, **OLD}, CHAINS[:1]),
+    "repair": ({"repair": True, **OLD}, (*CHAINS, *BLOCKS, "TransformerEncoder")),
+    "the ensemble's answers": ({"head": "ensemble", **OLD}, (*CHAINS, *BLOCKS)),
+    "centred": ({"centre": True, **OLD}, (*CHAINS, *BLOCKS[:2])),
+    "importance at the head": ({"scored": "head", "importance": "conductance", **OLD}, CHAINS),
+    "equal classes": ({"head": "mean", "importance": "conductance", **OLD}, (*CHAINS, *BLOCKS)),
+    "shares of classes": ({"head": "shares", "class_shares": SHARES, **OLD}, CHAINS[:1]),
+    "language": ({"importance": "conductance", **OLD}, ("language model, position ids in a buffer",)),
+}
+
+
+CASES = [
+    pytest.param(option, name, marks=[pytest.mark.long] * bool(number))
+    for option, (_, names) in OPTIONS.items()
+    for number, name in enumerate(names)
+]
+
+
+@pytest.mark.parametrize("option, name", CASES)
+def test_options_do_what_they_do_in_the_old_kernel(option, name, same_starts):
+    (one, x), (other, _) = network(name), network(name, seed=1)
+    options, classes = OPTIONS[option][0], logits(one(x)).shape[1]
+    if "importance" in options:
+        options = options | {"importance_data": [(x[:20], labels(20, classes, seed=seed)) for seed in range(2)]}
+    new, old = fused([one, other], x, **options), METHODS["KF-Linear"]([one, other], x, **options, device="cpu")
+    assert off(logits(new.model(x)), logits(old.model(x))) < 1e-6
