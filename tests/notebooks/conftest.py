@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.marks import skip_without
-from tests.notebooks.running import ROOT
+from tests.marks import ROOT, skip_without
 
 skip_without("notebooks", "docs")
 pytest.importorskip("jupytext", reason="Jupyter is not installed")

@@ -1,8 +1,4 @@
-"""What holds for every notebook: it runs at the scale `smoke`, and what is committed is what its source says.
-
-The suite's processes take whole files, so notebooks are tested in two files of about the same length: those that train VGGs,
-and the others. A notebook that neither names is among the others.
-"""
+"""Every notebook runs at the scale `smoke`; what is committed is what its source says; each table and figure has one."""
 
 from __future__ import annotations
 
@@ -10,14 +6,16 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from retrofit_core.experiments.tables import TABLES
+from tests.marks import ROOT, each_case
+
 # Reading and executing notebooks takes seconds to import: only these tests wait for it, not the collection of all.
 if TYPE_CHECKING:
     import nbformat
 
-ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "notebooks").glob("*.py"))
-#: Beginnings of the names of those that share VGGs.
-VGG = ("00", "02", "10", "11", "12", "13", "14", "15", "51", "52")
 MOST_CELLS = 39
 LARGEST = 1_000_000  # bytes
 #: What every notebook that reads results is given, so that it measures them itself, on digits, in seconds.
@@ -63,7 +61,9 @@ KINDS = {"text/plain", "text/html", "text/markdown", "image/png", "application/v
 ABSOLUTE = re.compile(r"/(home|root|tmp|Users|usr|opt)/|[A-Z]:\\|site-packages")  # paths of somebody's machine
 
 
-def runs_from_top_to_bottom(source: Path, kernel: str, results: str, executing: Any) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_runs_from_top_to_bottom(source: Path, kernel: str, results: str, executing: Any) -> None:
     """Every cell in its order, without an exception or a warning."""
     parameters = QUICK.get(source.stem)
     if parameters is None and "parameters" in source.read_text():
@@ -74,40 +74,61 @@ def runs_from_top_to_bottom(source: Path, kernel: str, results: str, executing: 
     assert not [output for cell in notebook.cells for output in cell.get("outputs", ()) if _is_trouble(output)]
 
 
-def committed_is_the_executed_source(source: Path, executing: Any) -> None:
-    """Fails after an edit of the source or of results until `make notebooks` was run: then each asserts its claim anew."""
+@pytest.mark.slow
+@each_case("source", SOURCES)
+def test_committed_notebooks_are_the_executed_sources_and_show_in_plain_jupyterlab(
+    source: Path, executing: Any
+) -> None:
+    """Fails after an edit of the source or of results until `make notebooks` was run: then each asserts its claim anew.
+
+    No widgets, a static image beside each figure, no path of anybody's machine.
+    """
     import jupytext
     import nbformat
 
     path = source.with_suffix(".ipynb")
     committed = nbformat.read(path, as_version=4)
     assert _cells(committed) == _cells(jupytext.read(source)), f"run `make notebooks`: {path.name} is out of date"
-    assert len(committed.cells) <= MOST_CELLS
+    assert len(committed.cells) <= MOST_CELLS and path.stat().st_size < LARGEST
     code = [cell for cell in committed.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     outputs = [output for cell in code for output in cell.outputs]
-    assert outputs
-    assert not [output for output in outputs if _is_trouble(output)]
+    assert outputs and not [output for output in outputs if _is_trouble(output)]
     assert committed.metadata.kernelspec.name == "python3"
     if source.stem not in QUICK:  # which read no results
         assert committed.metadata.results == executing.digest_of_results(), (
             f"run `make notebooks`: {path.name} has old results"
         )
-
-
-def committed_is_small_and_shows_in_plain_jupyterlab(source: Path) -> None:
-    """No widgets, a static image beside each figure, no path of anybody's machine."""
-    import nbformat
-
-    path = source.with_suffix(".ipynb")
-    assert path.stat().st_size < LARGEST
-    code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
-    data = [output.data for cell in code for output in cell.outputs if "data" in output]
+    data = [output.data for output in outputs if "data" in output]
     assert {kind for bundle in data for kind in bundle} <= KINDS  # widgets need an extension
     assert all("image/png" in bundle for bundle in data if "application/vnd.plotly.v1+json" in bundle)
-    text = "".join(output.get("text", "") for cell in code for output in cell.outputs)
+    text = "".join(output.get("text", "") for output in outputs)
     text += "".join(str(value) for bundle in data for kind, value in bundle.items() if kind != "image/png")
     assert not ABSOLUTE.search(text)
+
+
+def test_a_parameter_that_a_notebook_lacks_is_named(executing: Any) -> None:
+    with pytest.raises(ValueError, match="10_vgg11_noniid.py has no parameter 'SCALES'"):
+        executing.execute(ROOT / "notebooks" / "10_vgg11_noniid.py", {"SCALES": "smoke"})
+
+
+def test_every_table_and_figure_has_a_notebook_that_names_its_labels() -> None:
+    texts = [source.read_text() for source in SOURCES]
+    for name, table in TABLES.items():
+        reads = re.compile(rf'^\w+ = table\(\s*"{name}"', re.MULTILINE)
+        matching = [
+            text for text in texts if reads.search(text) and all(f"`{label}`" in text for label in table.labels)
+        ]
+        assert len(matching) == 1, name
+        assert "What agrees, what does not, and why" in matching[0]
+
+
+def test_the_page_names_each_notebook_and_shows_the_pictures_that_there_are() -> None:
+    page = (ROOT / "docs" / "notebooks.md").read_text()
+    assert re.findall(r"\(\.\./notebooks/(\w+)\.ipynb\)", page) == [source.stem for source in SOURCES]
+    pictures = sorted((ROOT / "docs" / "images" / "notebooks").glob("*.png"))
+    assert sorted(re.findall(r"\(images/notebooks/(\w+)\.png\)", page)) == [picture.stem for picture in pictures]
+    assert sum(picture.stat().st_size for picture in pictures) < LARGEST
 
 
 def _cells(notebook: nbformat.NotebookNode) -> list[tuple[str, str]]:
