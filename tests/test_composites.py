@@ -60,14 +60,6 @@ def test_an_ensemble_comes_back(name, combine, tmp_path):
     assert torch.equal(FusionResult.load(tmp_path / "run").model(x), result.model(x))
 
 
-def test_parents_of_different_architectures_and_ensembles_of_ensembles(tmp_path):
-    x = normal(5, *VGG_SHAPE).float()
-    inner = ensemble([*parents("mlp"), *parents("vit")], "logits").eval()
-    again = assert_comes_back(ensemble([inner, *parents("resnet")]).eval(), x, tmp_path)
-    with torch.no_grad():
-        assert torch.equal(again.models[0](x), inner(x))
-
-
 def test_an_ensemble_can_be_a_teacher_and_a_student(tmp_path):
     """Distilling takes any networks; methods that need neurons say why they do not."""
     pair, x = parents("mlp"), normal(20, *VGG_SHAPE).float()

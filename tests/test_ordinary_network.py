@@ -88,16 +88,3 @@ def run(program: str, folder: Path, **environment: str) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_it_exports_to_onnx(parents, data, tmp_path):
-    onnx = pytest.importorskip("onnx", reason="onnx is not installed (pip install onnx onnxscript onnxruntime)")
-    pytest.importorskip("onnxscript", reason="onnxscript is not installed (pip install onnxscript)")
-    fused = METHODS["KF-Linear"](parents, data).model.eval()
-    torch.onnx.export(fused, (data[0],), tmp_path / "fused.onnx", dynamo=True)
-    onnx.checker.check_model(str(tmp_path / "fused.onnx"))
-    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (pip install onnxruntime)")
-    session = runtime.InferenceSession(str(tmp_path / "fused.onnx"))
-    (logits,) = session.run(None, {session.get_inputs()[0].name: data[0].numpy()})
-    torch.testing.assert_close(torch.from_numpy(logits), fused(data[0]).detach(), atol=1e-4, rtol=1e-4)

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import nn
 
 from retrofit_core import build, evaluate, importance_scores, train
 from retrofit_core.inspection.landscape import Landscape
@@ -50,18 +49,6 @@ def test_what_cuda_takes_is_taken():
         x[torch.tensor([0])] = 1
         x[1].copy_(torch.zeros(3))
         assert x.tolist() == [[1, 1, 1], [0, 0, 0]]
-
-
-class Tied(nn.Module):
-    """A small network with two parameters that are one."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second, self.third = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Conv2d(3, 4, 3)
-        self.third.weight = self.first.weight
-
-    def forward(self, x):
-        return (torch.relu(self.second(self.first(x))) + self.third(x)).mean((2, 3))
 
 
 # --- every method ----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import copy
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core import ensemble
@@ -59,28 +59,6 @@ def test_levels_and_conductance_are_those_of_the_plain_network(name):
         scores = [importance_scores(each, x, y, Conductance(steps=3)).values for each in (levels, of_plain)]
         for one, two in zip(*scores, strict=True):
             assert_close(one, two, 1e-8)
-
-
-class Writes(nn.Module):
-    """Taken whole, it writes into its input."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.mul_(0.5) if x.sum() > -1e9 else x
-
-
-def test_a_module_taken_whole_may_write_into_its_input():
-    parents = [
-        initialised(nn.Sequential(nn.Linear(6, 8), Writes(), nn.ReLU(), nn.Linear(8, 4)), seed) for seed in (0, 1)
-    ]
-    plain = copy.deepcopy(parents)
-    for parent in plain:
-        parent[0].weight.data.mul_(0.5), parent[0].bias.data.mul_(0.5)
-        parent[1] = nn.Identity()
-    x = normal(60, 6)
-    fused, expected = (
-        METHODS["KF-Linear"](pair, x.clone(), device="cpu", ridge=0.0).model for pair in (parents, plain)
-    )
-    assert_same_function(fused, expected, x.clone(), 1e-7)
 
 
 @pytest.mark.parametrize(
