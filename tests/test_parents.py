@@ -225,7 +225,7 @@ def picture(label, row, kind="PNG"):
 @pytest.fixture
 def photos(tmp_path):
     """Four classes, eight training and two test images each."""
-    for split, count in (("Train", 8), ("valid", 2)):
+    for split, count in (("train", 8), ("val", 2)):
         for label, name in enumerate(("ant", "bee", "cat", "dog")):
             folder = tmp_path / "photos" / split / name
             folder.mkdir(parents=True)
@@ -251,7 +251,7 @@ def refused(config, folder, message, **settings):
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("name", ["Train/ant/3.jpg", "Train/dog/7.jpg", "valid/cat/1.jpg"])
+@pytest.mark.parametrize("name", ["train/ant/3.jpg", "train/dog/7.jpg", "val/cat/1.jpg"])
 def test_a_truncated_image_is_found_before_any_training(photos, tmp_path, name):
     halve(photos / name)
     refused(config(photos), tmp_path / "out", f"^[^ ]*{name} cannot be decoded as an image")
@@ -277,20 +277,20 @@ def test_a_class_of_the_test_split_alone_is_refused_and_one_that_it_lacks_is_not
 def test_a_fusion_looks_at_the_test_images_first(photos, tmp_path):
     folder = tmp_path / "parents"
     train_parents(config(photos), folder)
-    halve(photos / "valid/cat/1.jpg")
+    halve(photos / "val/cat/1.jpg")
     files = config(photos).files(folder)
     run = RunConfig(
         files, str(photos), splits=str(folder / "splits.json"), method="KF-Linear", evaluate=True, samples=8
     )
     events = []
-    with pytest.raises(ValueError, match=r"valid/cat/1.jpg cannot be decoded"):
+    with pytest.raises(ValueError, match=r"val/cat/1.jpg cannot be decoded"):
         execute(run, monitor=Monitor(events.append))
     assert not [event for event in events if event["kind"] == "level"]
     for name in files:  # they would be trained again
         Path(name).unlink()
-    with pytest.raises(ValueError, match=r"valid/cat/1.jpg cannot be decoded"):
+    with pytest.raises(ValueError, match=r"val/cat/1.jpg cannot be decoded"):
         execute(run, monitor=Monitor(events.append))
-    (photos / "valid").rename(photos / ".valid")
+    (photos / "val").rename(photos / ".val")
     with pytest.raises(ValueError, match="holds no test split, only train"):
         execute(run, monitor=Monitor(events.append))
     assert not any(Path(name).exists() for name in files)

@@ -10,24 +10,24 @@ from ..data import Images, check_images
 from ..networks.checkpoints import load_model, save_model
 from ..system.files import locked
 from ..system.monitor import Cancelled, Monitor
-from .loop import NO_SETTINGS, train
+from .loop import TrainSettings, train
 from .recipes import recipe
 from .state import compare, digest
 
 AGAIN = "Run the same command with --resume to continue after the last finished epoch."
 
 
-def chosen(config: Any) -> dict[str, Any]:
-    """Arguments of `train` that a `TrainConfig` or `FinetuneConfig` has in place of the recipe's."""
+def own_settings(config: Any) -> dict[str, Any]:
+    """The `TrainSettings` that a `TrainConfig` or `FinetuneConfig` has in place of the recipe's."""
     names = ("epochs", "batch", "learning_rate", "precision")
     return {name: value for name in names if (value := getattr(config, name)) is not None}
 
 
 def settings_of(name: str, images: Images, architecture: str, parts: int, config: Any) -> dict[str, Any]:
-    """All arguments of `train` that a recipe sets; those that a config has itself replace the recipe's."""
-    defaults = {key: value for key, value in (train.__kwdefaults__ or {}).items() if key not in (*NO_SETTINGS, "seed")}
+    """All `TrainSettings` but the seed, from a recipe; those that a config has itself replace the recipe's."""
     from_recipe = recipe(name, images.name, images.shape[1], architecture, parts, config.augment)
-    return {**defaults, **from_recipe, **chosen(config)}
+    settings = vars(TrainSettings(**{**from_recipe, **own_settings(config)}))
+    return {name: value for name, value in settings.items() if name != "seed"}
 
 
 def facts_of(images: Images, rows: Tensor, recipe: dict[str, Any], size: int | None, **files: str) -> dict[str, Any]:

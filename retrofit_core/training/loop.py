@@ -3,8 +3,9 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -46,46 +47,16 @@ RANGES = {
     "holdout": Range(0, 1, without_high=True),
     "seed": SEED,
 }
-#: Arguments of `train` that do not count as settings.
-NO_SETTINGS = ("model", "images", "rows", "state", "monitor", "device", "budget", "compile")
 
 
-def train(
-    model: nn.Module,
-    images: Images,
-    rows: Tensor | None = None,
-    *,
-    epochs: int = 20,
-    batch: int = 64,
-    optimizer: str | Callable[..., torch.optim.Optimizer] = "adamw",
-    learning_rate: float = 3e-3,
-    weight_decay: float = 1e-4,
-    schedule: str | Callable[..., float] = "cosine",
-    warmup: float = 2.0,
-    floor: float = 0.0,
-    label_smoothing: float = 0.1,
-    clip: float | None = None,
-    crop: int = 0,
-    flip: bool = False,
-    policy: str | None = None,
-    cutmix: bool = False,
-    holdout: float = 0.1,
-    precision: str = "float32",
-    seed: int = 0,
-    state: str | Path | None = None,
-    monitor: Monitor | None = None,
-    device: str | torch.device | None = None,
-    budget: int = devices.PIXEL_BYTES,
-    compile: bool = False,
-) -> list[dict[str, Any]]:
-    """Train a classifier in place, restore its best epoch on held-out rows (the start is epoch 0), and leave it in eval
-    mode.
+@dataclass(frozen=True)
+class TrainSettings:
+    """What decides the numbers of a training, besides model, images and rows. RECIPES has sets of these.
 
-    Label smoothing gives probability to classes that a parent never sees, which keeps their logits low and similar;
-    this makes the logits of parents trained on different classes comparable.
+    Label smoothing gives probability to classes that a parent never sees, which keeps their logits low and similar; this makes
+    the logits of parents trained on different classes comparable.
 
-    Args:
-        rows: train on these rows only (default: all).
+    Attributes:
         optimizer: an entry of OPTIMIZERS, or a function (parameters, rate, decay) -> optimiser.
         schedule: an entry of SCHEDULES, after a linear warm-up over `warmup` epochs (at most half of all).
         floor: the lowest rate of the schedule (eta_min).
@@ -93,16 +64,67 @@ def train(
         crop: black padding before a random crop to the original size.
         flip, policy, cutmix: random flips, an AutoAugment policy (cifar10, imagenet or svhn), see `batches.cutmix`.
         holdout: share of each class's rows held out to choose the epoch; 0: keep the last epoch.
-        precision: "float32", "bfloat16" (autocast; weights stay float32), or "auto": bfloat16 if the device has
-            fast bfloat16 products.
-        seed: for the held-out rows, the order, the augmentation and the model's own draws; not the initial
-            weights.
+        precision: "float32", "bfloat16" (autocast; weights stay float32), or "auto": bfloat16 if the device has fast
+            bfloat16 products.
+        seed: for the held-out rows, the order, the augmentation and the model's own draws; not the initial weights.
+    Raises:
+        ValueError: a value out of range, or an unknown name; it says what may be.
+    """
+
+    epochs: int = 20
+    batch: int = 64
+    optimizer: str | Callable[..., torch.optim.Optimizer] = "adamw"
+    learning_rate: float = 3e-3
+    weight_decay: float = 1e-4
+    schedule: str | Callable[..., float] = "cosine"
+    warmup: float = 2.0
+    floor: float = 0.0
+    label_smoothing: float = 0.1
+    clip: float | None = None
+    crop: int = 0
+    flip: bool = False
+    policy: str | None = None
+    cutmix: bool = False
+    holdout: float = 0.1
+    precision: str = "float32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, numbers in {**RANGES, "floor": Range(0, self.learning_rate)}.items():
+            value = getattr(self, name)
+            if value is not None and not numbers.holds(value):
+                raise ValueError(f"{name} is {value!r}. Use {numbers}.")
+        find(OPTIMIZERS, self.optimizer, "optimizer")
+        find(SCHEDULES, self.schedule, "schedule")
+        if self.policy is not None:
+            find(POLICIES, self.policy, "AutoAugment policy")
+        devices.autocast_dtype(self.precision, torch.device("cpu"))
+
+
+def train(
+    model: nn.Module,
+    images: Images,
+    rows: Tensor | None = None,
+    *,
+    state: str | Path | None = None,
+    monitor: Monitor | None = None,
+    device: str | torch.device | None = None,
+    budget: int = devices.PIXEL_BYTES,
+    compile: bool = False,
+    **settings: Any,
+) -> list[dict[str, Any]]:
+    """Train a classifier in place, restore its best epoch on held-out rows (the start is epoch 0), and leave it in eval
+    mode.
+
+    Args:
+        rows: train on these rows only (default: all).
         state: a file for the state after each epoch, by `torch.save`. If it exists, training resumes from it; on the
             CPU the result is bitwise that of an uninterrupted training.
         device: default: the model's. The model is moved back afterwards.
         budget: bytes of pixels to keep on the device; if they do not fit, they are decoded again for each epoch.
         compile: take the steps with torch.compile. Needs a compiler and up to a minute, and rounds differently; a
             state may be resumed with or without.
+        settings: epochs=20, batch=64, learning_rate=3e-3 and the other fields of `TrainSettings`.
     Returns:
         One dict per epoch: epoch, epochs, loss, accuracy (% on the held-out rows, else None), best (the best epoch
         so far). The first is the start, epoch 0, whose loss is None. The last one's best is the restored epoch; 0
@@ -114,106 +136,98 @@ def train(
         ValueError: no rows, a model that does not suit the images, settings out of range, a state that is damaged
             or was written with other settings, or a loss that is not finite.
     """
-    settings = {name: value for name, value in locals().items() if name not in NO_SETTINGS}
+    to = TrainSettings(**settings)
     rows = rows_of(images, rows)
-    check_settings(settings)
     check_suits(model, images)
     # For networks with several outputs; shares the model's weights.
     whole, model = model, as_classifier(model, images.inputs([0]))
-    monitor, chosen_device = monitor or Monitor(), devices.pick(device) if device else devices.of(model)
-    dtype = devices.autocast_dtype(precision, chosen_device)
-    settings = {
+    monitor, device = monitor or Monitor(), devices.pick(device) if device else devices.of(model)
+    autocast = _autocast(to, device)
+    facts = _facts(to, model, images, rows, autocast, with_images=state is not None)
+    draw = torch.Generator().manual_seed(to.seed)
+    is_held_out = held_out_of(images.labels[rows], to.holdout, draw)
+    fitted, held_out = (~is_held_out).nonzero().flatten(), is_held_out.nonzero().flatten()
+    total = steps_in(len(fitted), to.batch)
+    rate = rates(to.schedule, total, to.epochs, warmup=to.warmup, peak=to.learning_rate, floor=to.floor)
+    augment = partial(augmented, to.crop, to.flip, to.policy)
+    with _on_device(model, device, images) as layout, _seeded(device, to.seed) as generators:
+        optimizer = find(OPTIMIZERS, to.optimizer, "optimizer")(model.parameters(), to.learning_rate, to.weight_decay)
+        progress = Progress(model, optimizer, [draw, *generators])
+        save = _Saver(Path(state) if state else None, facts, progress)
+        source = PixelSource(images, rows, device, budget)
+        step = _step(to, model, optimizer, autocast, compile)
+
+        def note(epoch: int, loss: float | None) -> None:
+            with autocast():
+                progress.add(epoch, to.epochs, loss, _quality(model, source, held_out, layout, monitor))
+
+        if not progress.history:
+            note(0, None)
+        entries = [dict(entry) for entry in progress.history]
+        monitor.emit("history", epoch=progress.epoch, epochs=to.epochs, entries=entries)
+        for epoch in range(progress.epoch + 1, to.epochs + 1):
+
+            def before_step(index: int, done: int = (epoch - 1) * total) -> None:
+                set_rate(optimizer, rate(done + index))
+
+            def after_step(index: int, epoch: int = epoch) -> None:
+                monitor.emit("batch", index=index + 1, total=total, epoch=epoch, epochs=to.epochs)
+                monitor.check()
+
+            model.train()
+            batches = epoch_of(source, fitted, to.batch, augment, draw, layout, to.cutmix)
+            loss = one_epoch(batches, step, before_step=before_step, after_step=after_step)
+            if not isfinite(loss):
+                raise ValueError(f"training diverged in epoch {epoch}: use a learning rate below {to.learning_rate}.")
+            note(epoch, loss)
+            save(last=epoch == to.epochs)
+            monitor.emit("epoch", **progress.history[-1])
+        if progress.best.state:
+            progress.best.restore()
+    whole.eval()
+    return progress.history
+
+
+def _autocast(to: TrainSettings, device: torch.device) -> Callable[[], torch.autocast]:
+    """Makes the context in which the network runs: bfloat16 if the settings say so."""
+    reduced = devices.autocast_dtype(to.precision, device) == torch.bfloat16
+    return partial(torch.autocast, device.type, dtype=torch.bfloat16, enabled=reduced)
+
+
+def _facts(
+    to: TrainSettings, model: nn.Module, images: Images, rows: Tensor, autocast: Any, with_images: bool
+) -> dict[str, Any]:
+    """What a state must have been written with to be resumed; the images' content counts only where a state is kept."""
+    return {
         "data": f"{images.name} {images.split}",
         "mean": list(images.mean),
         "std": list(images.std),
         "training_rows": states.digest({"rows": rows}),
-        **({"images": images.digest()} if state else {}),
+        **({"images": images.digest()} if with_images else {}),
         "initial_weights": states.digest(model.state_dict()),
-        **settings,
-        "optimizer": _name(optimizer),
-        "schedule": _name(schedule),
-        "precision": str(dtype).removeprefix("torch."),
+        **vars(to),
+        "optimizer": _name(to.optimizer),
+        "schedule": _name(to.schedule),
+        "precision": "bfloat16" if autocast.keywords["enabled"] else "float32",
     }
-    draw = torch.Generator().manual_seed(seed)
-    chosen = held_out_of(images.labels[rows], holdout, draw)
-    fitted, held_out = (~chosen).nonzero().flatten(), chosen.nonzero().flatten()
-    per_epoch = steps_in(len(fitted), batch)
-    rate = rates(schedule, per_epoch, epochs, warmup=warmup, peak=learning_rate, floor=floor)
-    with _on_device(model, chosen_device, images) as layout, _seeded(chosen_device, seed) as generators:
-        stepper = find(OPTIMIZERS, optimizer, "optimizer")(model.parameters(), learning_rate, weight_decay)
-        progress = Progress(model, stepper, [draw, *generators])
-        best, history = progress.best, progress.history
-        save = _Saver(Path(state) if state else None, settings, progress)
-        source = PixelSource(images, rows, chosen_device, budget)
-        # Only for steps: batches of held-out rows have other sizes, and each would be compiled again.
-        network = torch.compile(model) if compile else model
-        mixed = partial(torch.autocast, chosen_device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16)
-
-        def loss_of(inputs: Tensor, *labels: Tensor) -> Tensor:
-            with mixed():
-                return _error(network(inputs), label_smoothing, *labels)
-
-        def clipped() -> None:
-            if clip is not None:
-                nn.utils.clip_grad_norm_(model.parameters(), clip)
-
-        step = stepping(loss_of, stepper, before_update=clipped, replay=not compile)
-
-        def before_step(index: int) -> None:
-            set_rate(stepper, rate(history[-1]["epoch"] * per_epoch + index))
-
-        def after_step(index: int) -> None:
-            monitor.emit("batch", index=index + 1, total=per_epoch, epoch=history[-1]["epoch"] + 1, epochs=epochs)
-            monitor.check()
-
-        def note(epoch: int, loss: float | None) -> None:
-            """Measure the epoch on the held-out rows and record it."""
-            with mixed():
-                quality = _quality(model, source, held_out, layout, monitor)
-            if quality:
-                best.offer(epoch, quality)
-            best_epoch = best.epoch if quality else epoch
-            accuracy = quality and quality[0]
-            history.append({"epoch": epoch, "epochs": epochs, "loss": loss, "accuracy": accuracy, "best": best_epoch})
-
-        if not history:
-            note(0, None)
-        monitor.emit("history", epoch=history[-1]["epoch"], epochs=epochs, entries=[dict(entry) for entry in history])
-        for epoch in range(history[-1]["epoch"] + 1, epochs + 1):
-            model.train()
-            batches = epoch_of(source, fitted, batch, partial(augmented, crop, flip, policy), draw, layout, cutmix)
-            loss = one_epoch(batches, step, before_step=before_step, after_step=after_step)
-            if not isfinite(loss):
-                raise ValueError(f"training diverged in epoch {epoch}: use a learning rate below {learning_rate}.")
-            note(epoch, loss)
-            save(last=epoch == epochs)
-            monitor.emit("epoch", **history[-1])
-        if best.state:
-            best.restore()
-    whole.eval()
-    return history
 
 
-def check_settings(settings: dict[str, Any]) -> None:
-    """Refuse invalid settings of `train` before any work; some may be missing.
+def _step(
+    to: TrainSettings, model: nn.Module, optimizer: torch.optim.Optimizer, autocast: Any, compile: bool
+) -> Callable[..., Tensor]:
+    """Takes one step on a batch: inputs and labels, after CutMix two labels and their shares. Returns the loss."""
+    # Only for steps: batches of held-out rows have other sizes, and each would be compiled again.
+    network = torch.compile(model) if compile else model
 
-    Raises:
-        ValueError: names the setting, and what it may be.
-    """
-    floor = Range(0, settings.get("learning_rate", inf))
-    for name, numbers in {**RANGES, "floor": floor}.items():
-        value = settings.get(name)
-        if value is not None and not numbers.holds(value):
-            raise ValueError(f"{name} is {value!r}. Use {numbers}.")
-    for name, table, what in (
-        ("optimizer", OPTIMIZERS, "optimizer"),
-        ("schedule", SCHEDULES, "schedule"),
-        ("policy", POLICIES, "AutoAugment policy"),
-    ):
-        if settings.get(name) is not None:
-            find(table, settings[name], what)
-    if "precision" in settings:
-        devices.autocast_dtype(settings["precision"], torch.device("cpu"))
+    def loss_of(inputs: Tensor, *labels: Tensor) -> Tensor:
+        with autocast():
+            return _error(network(inputs), to.label_smoothing, *labels)
+
+    def clip() -> None:
+        if to.clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), to.clip)
+
+    return stepping(loss_of, optimizer, before_update=clip, replay=not compile)
 
 
 class _Saver:

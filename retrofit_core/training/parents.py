@@ -21,8 +21,8 @@ from ..system.registry import find
 from ..system.settings import SEED_SETTING, check_setting
 from .config import AUTO, RATIO, TrainConfig
 from .evaluation import check_suits, evaluate
-from .files import check_data, check_unfinished, chosen, facts_of, settings_of, trained
-from .loop import check_settings
+from .files import check_data, check_unfinished, facts_of, own_settings, settings_of, trained
+from .loop import TrainSettings
 from .recipes import RECIPES, augmentation
 
 SCHEMA = 1
@@ -77,7 +77,7 @@ def _check(config: TrainConfig) -> None:
     find(RECIPES, config.recipe, "recipe")
     if config.augment != AUTO:
         augmentation(config.augment)
-    check_settings(chosen(config))
+    TrainSettings(**own_settings(config))
     if len(config.arch) not in (1, config.parts):
         raise ValueError(
             f"{len(config.arch)} architectures for {config.parts} parents: give one --arch, or one for each of them."

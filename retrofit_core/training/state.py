@@ -35,6 +35,18 @@ class Progress:
     def __post_init__(self) -> None:
         self.best = Best(self.model)
 
+    @property
+    def epoch(self) -> int:
+        """The last epoch so far; 0: the start."""
+        return self.history[-1]["epoch"]
+
+    def add(self, epoch: int, epochs: int, loss: float | None, quality: Quality | None) -> None:
+        """Note an epoch; without held-out rows (no quality) it is the best so far."""
+        if quality:
+            self.best.offer(epoch, quality)
+        best, accuracy = (self.best.epoch, quality[0]) if quality else (epoch, None)
+        self.history.append({"epoch": epoch, "epochs": epochs, "loss": loss, "accuracy": accuracy, "best": best})
+
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
     """Fingerprint of tensors with their names and shapes: the first 16 digits of SHA-256."""
