@@ -96,10 +96,9 @@ measured.recipe(CLOSED_FORM)
 #
 # **Does not:** the *projection*, from which the paper's guarantee follows, makes no difference to accuracy (0.0, 1.1, 0.0; the
 # 1.1 is within what k-means' seeds do there). Nor, with k-means and conductance, does the *kind of fit*: gradient descent is
-# 0.1 and 0.0 above the closed form and 0.1 below it, with intervals that contain 0. A *local search*, which ends at groups of
-# lower cost or the same, brings nothing (0.1, 1.0 and 0.0 below). Conductance or DeepLIFT, normalised or not, samples of parent
-# 0 or of both, a ridge towards the parents: within 1.5 points, with either sign. Too strong a ridge costs 1.5, 3.1 and 0.7, too
-# weak a one nothing.
+# 0.1 and 0.0 above the closed form and 0.1 below it, with intervals that contain 0. Conductance or DeepLIFT,
+# normalised or not, samples of parent 0 or of both, a ridge towards the parents: within 1.5 points, with either sign. Too strong
+# a ridge costs 1.5, 3.1 and 0.7, too weak a one nothing.
 #
 # **Better than the paper's choice**, with an interval clear of 0: a head weighted by the classes' shares of the training rows, by
 # 0.9 on the non-IID VGG11s; on the MLP the same is 1.0 worse, so it is no rule.

@@ -191,10 +191,10 @@ def test_the_command_prints_and_writes_the_board(base, tmp_path, capsys):
 
 
 def test_a_comparison_takes_groupings_and_gives_options_of_a_score_to_runs_with_it(base):
-    configs = configurations(base, "kf-linear+grouping=local_search+max_swaps=3+steps=4", "uniform,conductance")
-    found = {"grouping": "local_search", "max_swaps": 3}
+    configs = configurations(base, "hf-linear+grouping=kmeans+restarts=3+steps=4", "uniform,conductance")
+    found = {"grouping": "kmeans", "restarts": 3}
     assert [config.options for config in configs] == [found, {**found, "steps": 4}]
-    assert title(configs[1]) == "KF-Linear, local_search, conductance, max_swaps=3, steps=4"
+    assert title(configs[1]) == "HF-Linear, kmeans, conductance, restarts=3, steps=4"
     with pytest.raises(ValueError, match="steps is a setting of importance='conductance', which is not chosen"):
         configurations(base, "kf-linear+steps=4", "uniform")
     with pytest.raises(ValueError, match="append a score's options to a method"):

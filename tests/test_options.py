@@ -102,7 +102,7 @@ def test_no_two_parts_of_a_method_have_settings_of_one_name():
         ("OTFusion", {"temperature": 2.0}, "OTFusion has no setting 'temperature'. .* a setting of KD"),
         ("KD", {"epochs": 2.5}, "epochs is 2.5. Use a whole number"),
         ("KF-Linear", {"epochs": 3}, "epochs is a setting of fit='gradient', which is not chosen"),
-        ("KF-Linear", {"max_swaps": 3}, "max_swaps is a setting of grouping='local_search', which is not chosen"),
+        ("HF-Linear", {"restarts": 3}, "restarts is a setting of grouping='kmeans', which is not chosen"),
         ("Auto", {"ridge": 1.0}, "Auto has no setting 'ridge'. .*Name a method, as in --method kf-linear"),
     ],
 )

@@ -10,7 +10,7 @@ from torch import nn
 from retrofit_core import METHODS, fuse
 from retrofit_core.baselines import OTFusion, ZipIt
 from retrofit_core.fusion.fit import Gradient, Ridge
-from retrofit_core.fusion.grouping import GROUPINGS, Grouper, Grouping, KMeans, LocalSearch
+from retrofit_core.fusion.grouping import GROUPINGS, Grouper, Grouping, KMeans
 from retrofit_core.fusion.importance import Conductance, Custom, DeepLift, Importance
 from retrofit_core.fusion.task import Task, carry_out
 from retrofit_core.system.runtime import Runtime
@@ -183,7 +183,7 @@ def test_the_config_of_a_result_holds_everything_that_decided_it():
     result = fuse(
         pair(),
         (X, Y),
-        grouping=LocalSearch(restarts=2, max_swaps=5),
+        grouping=KMeans(restarts=2),
         fit=Gradient(epochs=1, weighted_loss=True),
         importance=Conductance(DATA, steps=2, normalise_scores=False),
         boundaries="preactivations",
@@ -191,9 +191,8 @@ def test_the_config_of_a_result_holds_everything_that_decided_it():
         seed=3,
     )
     expected = {
-        "grouping": "local_search",
+        "grouping": "kmeans",
         "restarts": 2,
-        "max_swaps": 5,
         "fit": "gradient",
         "epochs": 1,
         "weighted_loss": True,

@@ -48,7 +48,6 @@ CHANGES: tuple[Change, ...] = (
                 "random": "Random-Linear, conductance",
                 "neuron i with neuron i": ", neuron i with neuron i",
                 "pairs (Hungarian)": "HF-Linear, conductance",
-                "k-means, then local search": ", local search",
                 "no projection: raw outputs": ", not projected",
             },
             "importance": {

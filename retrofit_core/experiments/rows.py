@@ -20,7 +20,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "by activity": {"active": True},
     "random groups": {"grouping": "random"},
     "neuron i with neuron i": {"grouping": "same_index"},
-    "local search": {"grouping": "local_search"},
     "not projected": {"project": False},
     "not refitted": {"refit": False},
     "ridge 0.001x": {"ridge": "0.001x"},

@@ -48,8 +48,8 @@ def test_the_address_brings_every_pick_back(preset, picks):
 
 
 def test_the_command_lines_spelling_is_understood():
-    _, picks, ignored = form_of({"method": "kf-gradient", "grouping": "local-search", "importance": "DeepLift"})
-    assert (picks.method, picks.grouping, picks.importance, ignored) == ("KF-Gradient", "local_search", "deeplift", [])
+    _, picks, ignored = form_of({"method": "kf-gradient", "grouping": "same-index", "importance": "DeepLift"})
+    assert (picks.method, picks.grouping, picks.importance, ignored) == ("KF-Gradient", "same_index", "deeplift", [])
 
 
 @pytest.mark.slow
@@ -75,10 +75,10 @@ def test_scaled_architectures_can_be_built(arch, scale):
 
 
 def test_another_grouping_stands_in_the_config_and_the_methods_own_does_not():
-    picks = replace(PRESETS["shipped"].picks, grouping="local_search", options=("max_swaps=7", "steps=20"))
+    picks = replace(PRESETS["shipped"].picks, grouping="same_index", options=("steps=20",))
     config = configs.fusion(picks, None, 64, 10)
-    assert config.options == {"grouping": "local_search", "max_swaps": 7, "steps": 20}
-    assert "--grouping local_search" in config.command() and "--max-swaps 7" in config.command()
+    assert config.options == {"grouping": "same_index", "steps": 20}
+    assert "--grouping same_index" in config.command() and "--steps 20" in config.command()
     same = configs.fusion(replace(picks, grouping="kmeans", options=()), None, 64, 10)
     assert same == configs.fusion(PRESETS["shipped"].picks, None, 64, 10)
     average = configs.fusion(replace(picks, method="Average", options=()), None, 64, 10)

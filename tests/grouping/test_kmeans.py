@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans as ScikitKMeans
 
-from retrofit_core.fusion.grouping import KMeans, LocalSearch
+from retrofit_core.fusion.grouping import KMeans
 from retrofit_core.fusion.grouping.base import squared_distances
 from retrofit_core.fusion.grouping.kmeans import (
     Centroids,
@@ -104,12 +104,11 @@ def test_seeds_are_drawn_by_score_and_distance():
     assert 2 not in two  # without weight nothing is gained there
 
 
-@pytest.mark.parametrize("cls", [KMeans, LocalSearch])
-def test_where_additions_come_in_any_order_products_give_the_same(cls, monkeypatch):
+def test_where_additions_come_in_any_order_products_give_the_same(monkeypatch):
     """The form for GPUs, run here: no scattered addition of fractions takes part in it."""
     phi, scores = points(30, 4, 2), positive(30, 2)
-    plain = cls(restarts=3)(gram(phi), scores, (15, 15), 9, generator=generator(1))
-    for module in ("targets", "grouping.kmeans", "grouping.local_search"):
+    plain = KMeans(restarts=3)(gram(phi), scores, (15, 15), 9, generator=generator(1))
+    for module in ("targets", "grouping.kmeans"):
         monkeypatch.setattr(f"retrofit_core.fusion.{module}.adds_in_order", lambda _: False)
     add = torch.Tensor.scatter_add_
 
@@ -119,7 +118,7 @@ def test_where_additions_come_in_any_order_products_give_the_same(cls, monkeypat
 
     monkeypatch.setattr(torch.Tensor, "index_add_", None)
     monkeypatch.setattr(torch.Tensor, "scatter_add_", of_whole_numbers)
-    other = cls(restarts=3)(gram(phi), scores, (15, 15), 9, generator=generator(1))
+    other = KMeans(restarts=3)(gram(phi), scores, (15, 15), 9, generator=generator(1))
     assert torch.equal(plain.labels, other.labels)
     assert other.cost == pytest.approx(plain.cost, rel=1e-12)
 

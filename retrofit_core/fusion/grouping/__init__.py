@@ -10,12 +10,10 @@ from .base import Grouper, Grouping, check_grouping, grouped, grouped_cost, orde
 from .controls import Random, SameIndex
 from .hungarian import Hungarian
 from .kmeans import KMeans
-from .local_search import LocalSearch
 
 GROUPINGS: dict[str, type[Grouper]] = {
     "hungarian": Hungarian,
     "kmeans": KMeans,
-    "local_search": LocalSearch,
     "same_index": SameIndex,
     "random": Random,
 }
@@ -26,7 +24,6 @@ __all__ = [
     "Grouping",
     "Hungarian",
     "KMeans",
-    "LocalSearch",
     "PRECISION",
     "Random",
     "SameIndex",
