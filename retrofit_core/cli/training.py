@@ -86,9 +86,9 @@ def _finetune(asked: TrainRequest, record: Path, training: TrainConfig) -> None:
         plan_finetuning,
         read_run_to_tune,
     )
-    from ..training.files import AGAIN, chosen
+    from ..training.files import AGAIN, own_settings
 
-    config = FinetuneConfig(**chosen(training), augment=training.augment, seed=training.seed)
+    config = FinetuneConfig(**own_settings(training), augment=training.augment, seed=training.seed)
     folder = asked.out or record / config.kind.folder / config.key(record)
     check_folder(folder, "--out")
     config.check_same(folder, record)
