@@ -29,7 +29,7 @@ LAST = {
     "fuse": ("The networks drawn", 2),
     "levels": ("Scatter plot of the neurons", 1),
     "landscape": ("Lines of loss", 3),
-    "compare": ("Grouping and approximation error of", 2),
+    "compare": ("Table of accuracy by class", 1),
     "paper": ("Dot plot of test accuracy", 1),
 }
 #: Width and height of the windows: a laptop, a telephone held upright, a projector.

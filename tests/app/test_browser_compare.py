@@ -8,7 +8,7 @@ pytestmark = pytest.mark.browser
 PAGE = "/compare?runs=kf-gradient|kf-linear|hf-gradient"
 
 
-def drawn(page, figures: int = 2) -> None:
+def drawn(page, figures: int = 1) -> None:
     """So many pictures stand, and the table has its intervals."""
     page.get_by_text("(37.").first.wait_for()  # the difference of a shipped run to its best parent
     page.wait_for_function(

@@ -21,7 +21,7 @@ PAGES = [
         for step in ("activations", "importance", "targets", "fit")
     ),
     ("/landscape?run=hf-linear&point=7-7", 3),
-    (COMPARE, 2),
+    (COMPARE, 1),
     ("/paper?table=vgg11-sharded", 1),
 ]
 
@@ -86,9 +86,9 @@ def test_tiles_stand_two_beside_each_other_and_the_fused_one_alone(open_page):
 @pytest.mark.long
 def test_a_wide_table_is_scrolled_in_its_own_frame_where_its_first_column_stays(open_page):
     page = open_page(COMPARE, width=390)
-    drawn(page, 2)
+    drawn(page, 1)
     act_until(page, "**/compare*", lambda: page.get_by_text("Which classes are mistaken for which?").click())
-    drawn(page, 4)
+    drawn(page, 3)
     assert does_not_scroll_sideways(page)
     left = page.evaluate(
         "() => { const frame = document.querySelector('.retrofit-book'); frame.scrollLeft = 200;"

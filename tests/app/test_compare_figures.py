@@ -1,12 +1,10 @@
-"""The pictures of the page Compare: classes, confusions, matched levels."""
+"""The pictures of the page Compare: classes and confusions."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from retrofit_app.figures import DARK, LIGHT, Network
+from retrofit_app.figures import LIGHT, Network
 from retrofit_app.figures.classes import class_sources, confusion_matrix, forgotten, origins, source
-from retrofit_app.figures.matched import Strip, matched_levels, matched_names
 
 CLASSES = ["cat", "dog", "owl", "fox"]
 
@@ -67,37 +65,3 @@ def test_confusions_count_every_image_once():
     words = picture.caption.replace("\N{NO-BREAK SPACE}", " ")
     assert words == "KF-Linear gets 23 of 30 images right (76.7 %). Most often it takes owl for fox, 4 times."
     assert "all 10 images right" in confusion_matrix(np.diag([5, 5]), CLASSES[:2], "A", LIGHT).caption
-
-
-def strip(name: str, levels: list[str], grouping: list[float], accuracy: list[float] | None = None) -> Strip:
-    table = pd.DataFrame(
-        {
-            "level": levels,
-            "grouping share": grouping,
-            "approximation share": [0.01] * len(levels),
-            "form": ["affine"] * len(levels),
-        }
-    )
-    return Strip(name, table, accuracy or [])
-
-
-def test_levels_are_matched_by_name_and_keep_their_order():
-    assert matched_names(["a", "b", "c"], ["a", "c"]) == ["a", "b", "c"]
-    assert matched_names(["a", "c"], ["a", "b", "c", "d"]) == ["a", "b", "c", "d"]
-    assert matched_names(["a"], ["b"]) == ["a", "b"]
-    assert matched_names(["b", "a"], ["a", "b"]) == ["b", "a"]  # each once, whatever their order
-
-
-def test_a_level_that_one_run_lacks_is_an_empty_place():
-    first = strip("KF", ["a", "b", "c"], [0.1, 0.2, 0.3], [90, 80, 70, 60])
-    second = strip("HF", ["a", "c"], [0.1, 0.05], [90, 85, 80])
-    picture = matched_levels(first, second, LIGHT)
-    assert [list(trace.x) for trace in picture.figure.data] == [[1, 2, 3], [1, 3]] * 2  # a run's errors of both kinds
-    assert picture.figure.data[0].hovertext[1].endswith("accuracy after it 70.0\N{NO-BREAK SPACE}%")
-    words = picture.caption.replace("\N{NO-BREAK SPACE}", " ")
-    assert words == "They differ most at c: HF has an error of 6.0 %, KF of 31.0 %. Only KF has b."
-
-
-def test_two_equal_runs_lose_the_same():
-    picture = matched_levels(strip("KF", ["a"], [0.1]), strip("HF", ["a"], [0.1]), DARK)
-    assert picture.caption == "Both lose the same at every level."

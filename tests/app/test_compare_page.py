@@ -44,7 +44,7 @@ def test_a_useful_pair_is_compared_where_nothing_was_chosen(runs_folder):
     assert table.count("1 †") == 2 and "† A single seed" in words(page)
     assert "|grouping|hungarian|kmeans|" in settings and "ridge" not in settings
     assert "HF-Linear and KF-Linear are tied with" in words(page) and "All other settings are the same." in words(page)
-    assert len(pictures(page)) == 2
+    assert len(pictures(page)) == 1
 
 
 def test_differences_to_the_best_parent_are_those_of_compare(runs_folder):
@@ -117,6 +117,6 @@ def test_the_comparison_is_copied_with_its_fine_tunings(runs_folder):
     tuning = {"epochs": 3, "batch": 32, "learning_rate": 0.01, "precision": "float32", "augment": "auto", "seed": 0}
     tuned = dataclasses.replace(fused, tuning=tuning, file=runs_folder / "0123456789" / "tuned.safetensors")
     command, python = taking.texts([fused, tuned])
-    assert [line.split()[1] for line in command.splitlines()] == ["train", "compare", "train"]
+    assert [line.split()[1] for line in command.splitlines()] == ["train", "fuse", "train"]
     assert "--epochs 3" in command
     assert "compare_runs(configs" in python

@@ -8,8 +8,6 @@ import numpy as np
 from retrofit_app import figures, runs
 from retrofit_app.figures import DARK, LIGHT, Network
 from retrofit_app.figures.classes import class_sources, confusion_matrix
-from retrofit_app.figures.landscape import landscape_surface
-from retrofit_app.figures.matched import Strip, matched_levels
 from retrofit_app.figures.waterfall import Step, waterfall
 from retrofit_app.widgets.charts import signed
 from retrofit_core.fusion.results import frame
@@ -31,7 +29,6 @@ FIGURES = {
     "sources": lambda palette: class_sources([PARENT], [FUSED], ["cat", "owl"], palette),
     "confusion": lambda palette: confusion_matrix(np.array([[3, 1], [0, 4]]), ["cat", "owl"], "KF-Linear", palette),
     "network": lambda palette: figures.drawn_network(TABLE, course(ACCURACY, 359), palette, 1),
-    "levels": lambda palette: matched_levels(Strip("KF", TABLE, ACCURACY), Strip("HF", TABLE, []), palette),
     "agreement": lambda palette: figures.agreement_matrix(ANALYSIS.agreement, palette),
     "curve": lambda palette: figures.loss_curve(GRADIENT.levels[0].curve, palette),
     "residual": lambda palette: figures.residual_bars(REPORT, palette),
@@ -45,7 +42,6 @@ FIGURES = {
     "fit": lambda palette: figures.fit_scatter(TARGETS, OUTPUTS, "Fused neuron 0", palette),
     "ingredients": lambda palette: waterfall(STEPS, "", palette),
     "landscape": lambda palette: figures.landscape_plane(invented(), "loss", palette, path=("parent 0", "fused")),
-    "relief": lambda palette: landscape_surface(invented(), "loss", palette),
     "path": lambda palette: figures.loss_path(invented().paths[0], palette),
 }
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from retrofit_app.figures import DARK, LIGHT, headline, landscape_plane, loss_path
+from retrofit_app.figures import LIGHT, headline, landscape_plane, loss_path
 from retrofit_app.figures.landscape import (
     PAPER,
     Scale,
@@ -14,7 +14,6 @@ from retrofit_app.figures.landscape import (
     better_words,
     caption,
     extent_of,
-    landscape_surface,
     nearest_path,
     own_scale,
     paths_of,
@@ -182,23 +181,6 @@ def test_words_say_what_was_found_and_how_it_was_measured():
     assert [fact for fact in facts if fact not in caption(survey)] == []
     without = dataclasses.replace(survey, facts={**survey.facts, "norms": "none"})
     assert "No BatchNorm" in caption(without)
-
-
-def test_the_relief_has_the_values_of_the_plane_and_ends_flat_and_grey_at_the_clip():
-    survey = invented()
-    relief = landscape_surface(survey, "loss", LIGHT)
-    coloured, cut = traces(relief, "surface")
-    heights, flat = (np.array(each.z, dtype=float) for each in (coloured, cut))
-    assert heights.max() == PAPER and heights.min() == pytest.approx(float(survey.loss.min()), abs=1e-5)
-    assert np.array_equal(np.isfinite(flat), heights == PAPER) and np.ptp(flat[np.isfinite(flat)]) == 0
-    assert cut.colorscale[0][1] == cut.colorscale[1][1] and not cut.showscale
-    assert f"{int((survey.loss > PAPER).sum())} of 25 points are above 4.6" in relief.caption
-    whole = landscape_surface(survey, "accuracy", DARK)
-    names = [name.text.replace("\N{NO-BREAK SPACE}", " ") for name in whole.figure.layout.scene.annotations]
-    assert len(traces(whole, "surface")) == 1 and names[::3] == [
-        "<b>A</b> 50.0 %",
-        "<b>average</b> 20.0 %, off the plane",
-    ]
 
 
 def test_axes_markers_and_distances_name_the_networks_with_their_own_values():

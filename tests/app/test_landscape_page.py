@@ -160,18 +160,6 @@ def test_a_shipped_landscape_cannot_be_deleted(runs_folder, entry):
         followups.delete(followups.works_of(entry, LANDSCAPE)[0], entry)
 
 
-def test_the_relief_is_in_the_address_and_takes_the_place_of_the_planes(record):
-    placed(record)
-    page = open_page(run="mine")
-    page.toggle(key="landscape-relief").set_value(True).run()
-    assert page.query_params["relief"] == "1" and clean(page)
-    assert [picture["data"][0]["type"] for picture in pictures(page)[:2]] == ["surface", "surface"]
-    noted(placed(record, invented(finished=9)), "cancelled")
-    assert "surface" not in {
-        trace["type"] for picture in pictures(open_page(run="mine", relief="1")) for trace in picture["data"]
-    }
-
-
 def lettering(page) -> set[str]:
     return {text for picture in pictures(page) for trace in picture["data"] for text in trace.get("text") or ()}
 

@@ -111,7 +111,7 @@ def test_a_run_without_analysis_says_what_is_missing_and_how_to_add_it(runs_fold
 
 
 def test_the_browser_is_given_what_the_reports_say(record):
-    page = open_page(run="analysed", level="features.0", score="uniform", mark="A1", panel="cluster", cluster="1")
+    page = open_page(run="analysed", level="features.0", score="uniform", mark="A1")
     entry = runs.read_entry(record)
     report, data = readings.record(entry).levels[0], drawn(page)
     assert [picture["name"] for picture in data["pictures"]] == ["Uniform", "Conductance", "DeepLIFT"]
@@ -127,8 +127,6 @@ def test_the_browser_is_given_what_the_reports_say(record):
     assert plane["off"] == np.flatnonzero(~inside).tolist()
     assert np.stack([plane["x"], plane["y"]], 1)[inside] == pytest.approx(points[inside], abs=1e-3 * plane["reach"])
     assert data["marked"] == [1]
-    labels = readings.record(entry).analysis.levels[0].labels["uniform"][0]
-    assert data["followed"] == np.flatnonzero(labels.numpy() == 1).tolist()
     assert set(data["colours"]) == {"light", "dark"} and "Run analysed of" in data["signature"][0]
 
 
@@ -226,18 +224,12 @@ def test_two_groupings_stand_side_by_side_with_their_index(record):
     assert second["marks"]["labels"] == labels["uniform"][1].tolist()
 
 
-def test_what_experts_look_at_and_the_words_on_the_pictures_unfold_by_a_button(record):
+def test_the_frame_is_in_the_address_and_the_words_on_the_pictures_unfold_by_a_button(record):
     page = open_page(run="analysed", level="features.0")
     assert clean(page) and page.query_params.get("panel") is None
     assert page.segmented_control(key="levels-panel").value == "scores"
-    assert "look-cluster" not in [button.key for button in page.button]
-    page.button(key="expert").click().run()
     page.toggle(key="levels-outliers").set_value(True).run()
     assert page.query_params["outliers"] == "1"
-    page.button(key="look-cluster").click().run()
-    assert clean(page) and page.query_params["panel"] == "cluster" and "Lines join them" in words(page)
-    page.button(key="look-neurons").click().run()
-    assert "**All neurons**" in words(page)
     assert clean(open_page(run="analysed", panel="sizes"))
     for shown in (True, False):
         page.button(key="how-to-read").click().run()
@@ -285,19 +277,6 @@ def test_neurons_of_the_last_level_have_the_names_of_their_classes(record):
     for step in ("grouping", "targets"):
         assert "almost no error" in words(open_page(run="analysed", level="classifier", step=step))
         assert "almost no error" not in words(open_page(run="analysed", level="features.0", step=step))
-
-
-def test_a_cluster_is_followed_to_the_other_scores(record):
-    page = open_page(run="analysed", level="features.0", panel="cluster", cluster="1", score="conductance")
-    assert clean(page)
-    labels = readings.record(runs.read_entry(record)).analysis.levels[0].labels
-    members = (labels["conductance"][0] == 1).numpy()
-    table = next(frame.value for frame in page.dataframe if "stayed" in frame.value).set_index("under")
-    there = labels["uniform"][0].numpy()
-    most = np.bincount(there[members]).max()
-    assert table.loc["Uniform", "stayed"] == most and table.loc["Uniform", "left"] == members.sum() - most
-    assert table.loc["Uniform", "joined"] == (there == table.loc["Uniform", "most go to"]).sum() - most
-    assert table.loc["Uniform", "spread over"] == len(set(there[members].tolist()))
 
 
 def test_a_missing_analysis_is_started_watched_and_cancelled(runs_folder, sleeper):

@@ -18,7 +18,7 @@ NONSENSE = [
     ("", NEW | {"method": "KD"}, {"options": "epochs=many"}, "a whole number"),
     ("", NEW | {"method": "KD"}, {"options": "nonsense"}, "NAME=VALUE"),
     ("", SHIPPED, {"tuned": "gone"}, ""),
-    ("levels", SHIPPED, {"level": "99", "step": "dance", "score": "guess", "seed": "77", "neuron": "-1"}, ""),
+    ("levels", SHIPPED, {"level": "99", "step": "dance", "score": "guess", "neuron": "-1"}, ""),
     ("levels", SHIPPED, {"pick": "<b>", "mark": "Z9"}, ""),
     ("levels", SHIPPED, {"example": "359"}, "a whole number from 0 to 358"),
     ("landscape", SHIPPED, {"map": "gone", "point": "x", "scale": "loud", "path": "7"}, ""),

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from retrofit_app import runs
-from retrofit_app.figures import LIGHT, agreement, claimed, classes, lettered, matched, tuning
+from retrofit_app.figures import LIGHT, agreement, claimed, classes, lettered, tuning
 from retrofit_app.figures.diagnosis import diagnosis
 from retrofit_app.figures.landscape import average_words, better_words, headline, rises_words
 from retrofit_app.figures.landscape.paths import _accuracy_words
@@ -126,11 +126,6 @@ def kept(ours: list[float], second: float = 80.0) -> str:
     return classes.forgotten([classes.Network("fused", "fused", 0.0, ours)], [parent], ["cat", "dog"])
 
 
-def of_matched(*errors: float) -> str:
-    first, second = (matched.Strip(name, levels((error, 0.0)), []) for name, error in zip("XY", errors, strict=True))
-    return matched._finding(first, second)
-
-
 def of_agreement(pair: float, floor: float, least: float) -> str:
     row = {"most": 1.0}
     rows = [
@@ -223,10 +218,6 @@ SAID = [
     (kept([95.0, 2.0]), "forgotten: dog", "at least"),
     (kept([95.0, 2.0], 40.0), "Fused: most lost on dog: 2 %, where that class's best parent gets 40 %", "forg"),
     (classes._mistakes(np.array([[3, 1], [0, 2]]), ["cat", "dog"], "network A"), "Network A gets 5 of 6", "network A"),
-    (of_matched(0.1, 0.3), "X has an error of 10.0 %, Y of 30.0 %", "the same"),
-    (of_matched(0.3, 0.1), "Y has an error of 10.0 %, X of 30.0 %", "the same"),
-    (of_matched(0.1, 0.1), "lose the same", "differ"),
-    (of_matched(0.1, 0.101), "hardly differ, most by 0.1 points at layer0", "error of"),
     (of_agreement(0.3, 0.8, 0.7), "these scores do group differently", "chance"),
     (of_agreement(0.75, 0.8, 0.7), "may be the chance of another start", "do group"),
     (of_agreement(0.75, 0.8, 0.7), "Two seeds of one score agree with 0.80 (0.70 to 1.00)", "no better"),

@@ -1,6 +1,6 @@
 """A level's grouped neurons."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -136,13 +136,6 @@ def same_numbers(grouped: Neurons) -> bool:
     """Whether every cluster joins neurons of one number, as when a class joins the same class of other networks."""
     sums = np.bincount(grouped.labels, grouped.numbers, grouped.width)
     return bool((sums[grouped.labels] == grouped.numbers * grouped.counts[grouped.labels]).all())
-
-
-def destinations(grouped: Neurons, rows: Sequence[int]) -> list[tuple[int, int]]:
-    """Clusters that hold these neurons, and how many each; most first."""
-    clusters, counts = np.unique(grouped.labels[np.asarray(rows, dtype=int)], return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    return list(zip(clusters[order].tolist(), counts[order].tolist(), strict=True))
 
 
 # --- clusters of two groupings that correspond ---------------------------------------------------

@@ -18,18 +18,9 @@ from .records import Entry
 #: Families of methods by name.
 FAMILIES = {
     "Retrofitting": ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient", "Auto"),
-    "Controls": ("Random-Linear", "Same-Index-Linear"),
+    "Controls": ("Random-Linear",),
     "Averaging": ("Average", "FedAvg", "RegMean", "Task-Arithmetic", "TIES", "DARE"),
-    "Matching": (
-        "OTFusion",
-        "OTFusion-Weights",
-        "Transformer-OTFusion",
-        "Transformer-OTFusion-Weights",
-        "Git-Re-Basin",
-        "Git-Re-Basin-Weights",
-        "ZipIt",
-        "PLeaS",
-    ),
+    "Matching": ("OTFusion", "Transformer-OTFusion", "Git-Re-Basin", "ZipIt", "PLeaS"),
     "Distillation": ("KD", "LP"),
     "Ensembles": ("Ensemble", "Ensemble-Logits"),
 }

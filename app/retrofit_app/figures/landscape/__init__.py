@@ -3,7 +3,6 @@
 from .paths import loss_path, nearest_path, paths_of
 from .plane import landscape_plane
 from .scale import KINDS, PAPER, Scale, extent_of, own_scale
-from .surface import landscape_surface
 from .words import (
     average_words,
     better_words,

@@ -10,7 +10,7 @@ from retrofit_app.shell import lectures
 from retrofit_app.shell.picker import Choice
 from retrofit_app.widgets.errors import guarded
 
-from . import by_class, by_level, lecture, parameters, table, taking
+from . import by_class, lecture, parameters, table, taking
 from .parameters import COMPARE, ORDERS, RunTable
 
 
@@ -77,8 +77,6 @@ def results(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
     settings(groups, chosen, palette)
     by_class.by_class(groups, palette, origin)
     by_class.mistakes(groups, palette, origin)
-    entries = {row.networks[0].entry.name: row.networks[0].entry for group in groups for row in group.rows}
-    by_level.by_level(list(entries.values()), palette, origin)
     st.divider()
     taking.copy(origin, "this comparison", "runs")
 

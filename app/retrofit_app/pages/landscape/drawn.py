@@ -6,14 +6,13 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, Picture, claimed, escaped, headline, landscape_plane, loss_path, percent
+from retrofit_app.figures import Palette, claimed, escaped, headline, landscape_plane, loss_path, percent
 from retrofit_app.figures.landscape import (
     KINDS,
     Scale,
     average_words,
     better_words,
     caption,
-    landscape_surface,
     loss_words,
     nearest_path,
     paths_of,
@@ -122,12 +121,6 @@ def controls(
             help="The paper's scale has losses from 0 to 4.6 and accuracies from 0 to 100 %, the same for every run. With the "
             "scale of another run, both landscapes have the same colours and the same size. Losses above the scale are hatched.",
         )
-        st.toggle(
-            "Relief",
-            **LANDSCAPE.control("relief"),
-            help="Shows both planes in space; drag to turn them. Height is the loss or the accuracy. Where the loss is above the "
-            "scale, the relief is cut off flat and grey.",
-        )
         if look.scale == parameters.OWN:
             st.badge("own scale: other landscapes have other colours", icon=":material/palette:", color="orange")
 
@@ -154,15 +147,8 @@ def plane(
     look: Drawing,
     point: tuple[int, int] | None,
 ) -> None:
-    """Draw one of the two pictures, flat or in space; a click on the flat one picks a point and the nearest line."""
-    is_whole, path = bool(survey.finished.all()), paths_of(survey)[int(look.path)]
-    has_relief = look.relief and is_whole
-    key = f"landscape-{kind}{'-relief' if has_relief else ''}"
-
-    def draw(colours: Palette) -> Picture:
-        if has_relief:
-            return landscape_surface(survey, kind, colours, scale, path=path)
-        return landscape_plane(survey, kind, colours, scale, path=path, point=point)
+    """Draw one of the two pictures; a click picks a point and the nearest line."""
+    path, key = paths_of(survey)[int(look.path)], f"landscape-{kind}"
 
     def pick() -> None:
         cells = [mark["customdata"] for mark in st.session_state[key]["selection"]["points"] if "customdata" in mark]
@@ -172,14 +158,15 @@ def plane(
 
     widgets.chart(
         key,
-        draw,
+        lambda colours: landscape_plane(survey, kind, colours, scale, path=path, point=point),
         palette,
         entry,
         heading=HEADINGS[kind],
-        below="" if is_whole else None,
+        below="" if bool(survey.finished.all()) else None,
         reading=escaped(plane_words(survey, kind, scale)),
         height="stretch",
-        **({} if has_relief else {"on_select": pick, "selection_mode": "points"}),
+        on_select=pick,
+        selection_mode="points",
     )
 
 

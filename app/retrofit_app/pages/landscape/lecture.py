@@ -6,8 +6,7 @@ import streamlit as st
 
 from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import Palette, Picture, claimed, escaped, headline, landscape_plane
-from retrofit_app.figures.landscape import KINDS, average_words, landscape_surface, paths_of
-from retrofit_app.figures.picture import LECTURE
+from retrofit_app.figures.landscape import KINDS, average_words, paths_of
 from retrofit_app.shell import lectures
 from retrofit_core.runs.store import Work
 
@@ -42,20 +41,9 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, like
             with column:
 
                 def draw(colours: Palette, kind: str = kind) -> Picture:
-                    if look.relief and survey.finished.all():
-                        picture = landscape_surface(
-                            survey,
-                            kind,
-                            colours,
-                            scale,
-                            path=paths[int(look.path)],
-                            ratio=LECTURE * ratio,
-                            hidden=not shown,
-                        )
-                    else:
-                        picture = landscape_plane(
-                            survey, kind, colours, scale, path=paths[int(look.path)], hidden=not shown
-                        )
+                    picture = landscape_plane(
+                        survey, kind, colours, scale, path=paths[int(look.path)], hidden=not shown
+                    )
                     return figures.enlarged(picture, round(HEIGHT * ratio), ratio)
 
                 widgets.chart(

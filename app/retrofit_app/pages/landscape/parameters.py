@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from retrofit_app.address.readers import matching, one_of
-from retrofit_app.address.rule import Parameter, amount, choice, declared, option, switch
+from retrofit_app.address.rule import Parameter, amount, choice, declared, option
 from retrofit_app.address.session import Scope
 from retrofit_app.widgets.works import Shelf
 from retrofit_core.runs import store
@@ -48,8 +48,6 @@ class Drawing:
     """The shown line: between the first two networks, the first and the third, or the last two"""
     point: str = declared("", matching(r"\d{1,3}-\d{1,3}", "it is a row and a column, such as 3-7"), of_run=True)
     """Row and column of the clicked point; "" for none"""
-    relief: bool = switch("relief")
-    """Whether to draw the planes in space"""
 
 
 @dataclass(frozen=True)

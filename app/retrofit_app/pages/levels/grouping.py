@@ -50,7 +50,7 @@ def grouping(view: View) -> None:
 
 
 def controls(view: View, groupings: Sequence[Grouped]) -> None:
-    """Draw one toolbar: compared groupings, how to pick neurons, and expert controls."""
+    """Draw one toolbar: compared groupings, how to pick neurons, and the frame."""
     # With labels, because a control's help is beside its label.
     with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall", key="toolbar"):
         if view.pairs and (view.look.pair or view.look.panel == "scores"):
@@ -73,31 +73,11 @@ def controls(view: View, groupings: Sequence[Grouped]) -> None:
             "through groups (up, down) and neurons, Enter picks the neuron, and Space its group. Picked neurons have a ring "
             "under every score, and a table below lists them.",
         )
-        help = "Another seed, the whole frame, one group, all neurons."
-        is_open = widgets.unfolds("Expert", "expert", help)
-    if is_open:
-        with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="expert-row"):
-            expert(view)
-
-
-def expert(view: View) -> None:
-    """Draw the choice of seed and frame, and the closer looks at one cluster and all neurons."""
-    seeds = len(view.analysis.labels[view.look.score]) if view.analysis is not None else 1
-    if seeds > 1:
-        st.selectbox(
-            "Seed",
-            [str(seed) for seed in range(seeds)],
-            **LEVELS.control("seed"),
-            width=150,
-            format_func=lambda seed: "the run's" if seed == "0" else f"other {seed}",
-            help="Groups the same neurons again from another start. What changes is chance, not the score.",
+        st.toggle(
+            "Outliers",
+            **LEVELS.control("outliers"),
+            help="Widens the frame until every neuron is inside. Otherwise those outside are on its border.",
         )
-    st.toggle(
-        "Outliers",
-        **LEVELS.control("outliers"),
-        help="Widens the frame until every neuron is inside. Otherwise those outside are on its border, with a stroke outwards.",
-    )
-    panels.expert()
 
 
 def squares(view: View) -> list[Grouped]:
@@ -121,7 +101,7 @@ def squares(view: View) -> list[Grouped]:
             words += f" {off} outside the frame {'is' if off == 1 else 'are'} on its border, with a stroke outwards."
         if not of_run and run.densest is not None and run.counts.min() < run.counts.max():
             words += f" Of the run’s largest group, {figures.flow(run, grouped)}."
-        chosen = view.chosen(score, seed)
+        chosen = view.score_and_seed(score, seed)
         groupings.append(
             Grouped(
                 f"{KEY}-{score}" + (f"-{position}-{seed}" if view.look.pair else ""),
@@ -167,11 +147,10 @@ def draw(view: View, groupings: Sequence[Grouped]) -> None:
 
 
 def looks(view: View) -> neurons.Looks:
-    """The level's picked, marked and followed neurons."""
+    """The level's picked and marked neurons."""
     return neurons.Looks(
         tuple(view.rows("pick")),
         tuple(view.rows("mark")),
-        tuple(panels.followed(view)),
         view.look.outliers,
     )
 
@@ -179,6 +158,4 @@ def looks(view: View) -> neurons.Looks:
 def pick(view: View, rows: list[int]) -> None:
     """Pick neurons."""
     run = readings.grouping(view.entry, view.index)
-    clusters = set(view.grouping().labels[rows].tolist()) if view.look.panel == "cluster" else set()
-    # A look at one cluster moves to that of the picked neurons.
-    LEVELS.change(pick=panels.text_of(run, rows), **({"cluster": str(clusters.pop())} if len(clusters) == 1 else {}))
+    LEVELS.change(pick=panels.text_of(run, rows))

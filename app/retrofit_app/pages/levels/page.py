@@ -1,7 +1,6 @@
 """Where along the levels is knowledge lost, and what happens inside one level?"""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import streamlit as st
 
@@ -135,7 +134,6 @@ def level(
     report = run.levels[index]
     analysed = analysis.levels[index] if analysis is not None and index < len(analysis.levels) else None
     scores = list(analysed.labels) if analysed is not None else [run.config.importance]
-    seeds = max(len(rows) for rows in analysed.labels.values()) if analysed is not None else 1
     pairs = panels.pairs(analysed, scores)
     view = View(
         entry,
@@ -149,7 +147,6 @@ def level(
         parameters.look(
             scores,
             run.config.importance if run.config.importance in scores else scores[0],
-            list(map(str, range(seeds))),
             report.width,
             readings.grouping(entry, index).densest or 0,
             pairs,
@@ -158,10 +155,6 @@ def level(
         last=index == len(run.levels) - 1,
         lecture=lecture,
     )
-    grouped = view.grouping()
-    clusters = [str(cluster) for cluster, count in enumerate(grouped.counts.tolist()) if count]
-    largest = clusters[0] if grouped.densest is None else str(grouped.densest)
-    view = replace(view, cluster=int(parameters.followed(clusters, largest)))
     if not lecture:
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="facts"):
             st.markdown(stepper.facts(entry, overview, index), width="stretch")

@@ -1,8 +1,7 @@
-"""Below the cluster pictures: picked neurons, and one closer look: scores, sizes, one cluster, all neurons."""
+"""Below the cluster pictures: picked neurons, and one closer look: scores or sizes."""
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -10,7 +9,7 @@ from retrofit_app import figures, widgets
 from retrofit_app.address import neurons
 from retrofit_app.figures import Neurons, escaped, title
 
-from .parameters import EXPERT, LEVELS, PANELS
+from .parameters import LEVELS, PANELS
 from .view import View
 
 
@@ -18,45 +17,23 @@ def panel(view: View) -> None:
     """Draw the chosen closer look."""
     st.segmented_control(
         "A closer look",
-        [name for name in PANELS if name not in EXPERT or name == view.look.panel],
+        list(PANELS),
         **LEVELS.control("panel"),
         required=True,
         format_func=PANELS.__getitem__,
         help=(
-            "Shows how alike the groupings are, or how large the groups are. Expert, above, has more. The score whose name "
+            "Shows how alike the groupings are, or how large the groups are. The score whose name "
             "is bold above the pictures decides; click another name to change it."
         ),
     )
     if view.look.panel == "scores":
         agreement(view)
-    elif view.look.panel == "sizes":
-        options = {} if view.analysis is None else dict(zip(("score", "seed"), view.chosen(), strict=True))
-        view.chart("sizes", f"**Group sizes**, {escaped(title(view.look.score))}", **options)
-    elif view.look.panel == "cluster":
-        one_cluster(view)
     else:
-        st.markdown("**All neurons**, the most important first. Tick rows to ring these neurons in the pictures.")
-        neuron_rows(view, view.neurons().sort_values("importance × mean", ascending=False), "all")
+        options = {} if view.analysis is None else dict(zip(("score", "seed"), view.score_and_seed(), strict=True))
+        view.chart("sizes", f"**Group sizes**, {escaped(title(view.look.score))}", **options)
 
 
 # --- two groupings --------------------------------------------------------------------------------
-
-
-def expert() -> None:
-    """Draw the looks under *Expert*."""
-    helps = {
-        "cluster": "Shows where the members of one group are under the other scores.",
-        "neurons": "Shows every neuron as a row, the most important first.",
-    }
-    for name in EXPERT:
-        st.button(
-            PANELS[name],
-            key=f"look-{name}",
-            on_click=LEVELS.change,
-            kwargs={"panel": name},
-            help=helps[name],
-            type="tertiary",
-        )
 
 
 def pairs(analysis: Any, names: list[str]) -> list[str]:
@@ -85,12 +62,11 @@ def _scores_of(view: View, pair: str) -> tuple[str, str] | None:
 
 def compared(view: View) -> list[tuple[str, int]]:
     """Score and seed of every shown picture."""
-    seed = int(view.look.seed)
     scores = _scores_of(view, view.look.pair)
     if scores is None:
-        return [(score, seed) for score in view.scores]
+        return [(score, 0) for score in view.scores]
     first, second = scores
-    return [(first, 0), (first, seed or 1)] if first == second else [(first, seed), (second, seed)]
+    return [(first, 0), (second, int(first == second))]
 
 
 def agreement(view: View) -> None:
@@ -117,72 +93,6 @@ def agreement(view: View) -> None:
         )
     right.markdown(escaped(figures.agreement_words(view.analysis.agreement)))
     view.missing()
-
-
-# --- one cluster ----------------------------------------------------------------------------------
-
-
-def followed(view: View) -> list[int]:
-    """The followed cluster's members, which get spokes in every picture."""
-    if view.look.panel != "cluster":
-        return []
-    return np.flatnonzero(view.grouping().labels == view.cluster).tolist()
-
-
-def one_cluster(view: View) -> None:
-    """Draw where one cluster's members are under other scores."""
-    grouped = view.grouping()
-    ranked = np.argsort(-grouped.counts, kind="stable")
-    st.selectbox(
-        f"A group of {escaped(title(view.look.score))}",
-        [str(cluster) for cluster in ranked.tolist() if grouped.counts[cluster]],
-        **LEVELS.control("cluster"),
-        width=260,
-        format_func=lambda cluster: (
-            f"{cluster} · {grouped.counts[int(cluster)]} member" + ("" if grouped.counts[int(cluster)] == 1 else "s")
-        ),
-        help="The largest come first. To choose another one, you can also click a neuron in a picture (Pick neurons by: click).",
-    )
-    rows = followed(view)
-    st.markdown(f"{figures.members_words(grouped, view.cluster)} Lines join them in the pictures above.")
-    if len(view.scores) < 2:
-        widgets.why("This run has no other score under which to follow it.")
-        return
-    st.markdown("**Where are its members under the other scores?**")
-    st.dataframe(
-        flow_table(view, rows),
-        hide_index=True,
-        alt="Where the members of the group are under the other scores.",
-        column_config={
-            "under": st.column_config.TextColumn("under", help="The score that groups the same neurons."),
-            "most go to": st.column_config.NumberColumn("most go to", help="The group that holds most of them."),
-            "stayed": st.column_config.NumberColumn("stayed", help="Members that are in that group."),
-            "left": st.column_config.NumberColumn("left", help="Members that are elsewhere."),
-            "joined": st.column_config.NumberColumn("joined", help="Other neurons that are in that group."),
-            "spread over": st.column_config.NumberColumn("spread over", help="Number of groups that hold members."),
-        },
-    )
-
-
-def flow_table(view: View, rows: list[int]) -> pd.DataFrame:
-    """Stayed, left, joined: a row for each other score."""
-    lines = []
-    for score in view.scores:
-        if score != view.look.score:
-            other = view.grouping(score)
-            destinations = figures.destinations(other, rows)
-            most, stayed = destinations[0]
-            lines.append(
-                {
-                    "under": title(score),
-                    "most go to": most,
-                    "stayed": stayed,
-                    "left": len(rows) - stayed,
-                    "joined": int(other.counts[most]) - stayed,
-                    "spread over": len(destinations),
-                }
-            )
-    return pd.DataFrame(lines)
 
 
 # --- neurons --------------------------------------------------------------------------------------
@@ -226,7 +136,7 @@ def show_picked(view: View) -> None:
 
 def neuron_rows(view: View, shown: pd.DataFrame, what: str) -> None:
     """Draw neurons as rows."""
-    key = f"neurons-{view.index}-{view.look.score}-{view.look.seed}-{what}"
+    key = f"neurons-{view.index}-{view.look.score}-{what}"
     rows, grouped = shown.index.to_list(), view.grouping()
 
     def mark() -> None:

@@ -13,11 +13,7 @@ LEVELS = Scope("levels")
 PANELS = {
     "scores": "Do the scores group differently?",
     "sizes": "Group sizes",
-    "cluster": "Follow one group",
-    "neurons": "All neurons",
 }
-#: Panels that open under *Expert*.
-EXPERT = ("cluster", "neurons")
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
 
 
@@ -35,7 +31,6 @@ class Look:
 
     score: str
     """Tables follow its grouping"""
-    seed: str
     neuron: str
     """The fused neuron to look at in detail"""
     pair: str
@@ -72,13 +67,12 @@ def to_level(name: str, **more: str) -> None:
 def look(
     scores: Sequence[str],
     first: str,
-    seeds: Sequence[str],
     width: int,
     densest: int,
     pairs: Sequence[str],
     parents: int,
 ) -> Look:
-    """How to look at a level with these scores, seeds, fused neurons (`width`), pairs and number of parents.
+    """How to look at a level with these scores, fused neurons (`width`), pairs and number of parents.
 
     Args:
         first: the default score.
@@ -88,15 +82,9 @@ def look(
         Look,
         [
             option("score", scores, first, "importance score of this run"),
-            option("seed", seeds, "0", "seed of the grouping", of_run=True),
             option("neuron", list(map(str, range(width))), str(densest), "fused neuron of this level", of_run=True),
             option("pair", ["", *pairs], "", "pair of scores"),
             neurons.parameter("pick", parents),
             neurons.parameter("mark", parents),
         ],
     )
-
-
-def followed(clusters: Sequence[str], largest: str) -> str:
-    """The cluster to follow to other scores, one of these."""
-    return LEVELS.one(option("cluster", clusters, largest, "group of this level"))

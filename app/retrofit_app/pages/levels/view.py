@@ -36,8 +36,6 @@ class View:
     without: dict[str, str]
     """Scores that could not be computed, with the reason"""
     look: Look
-    cluster: int = 0
-    """The followed cluster"""
     last: bool = False
     """Whether the level's neurons are the classes"""
     lecture: float = 0.0
@@ -106,19 +104,17 @@ class View:
             **selection,
         )
 
-    def grouping(self, score: str | None = None, seed: int | None = None) -> Neurons:
+    def grouping(self, score: str | None = None, seed: int = 0) -> Neurons:
         """The neurons as a score groups them; by default the chosen score."""
-        return readings.grouping(self.entry, self.index, *self.chosen(score, seed))
+        return readings.grouping(self.entry, self.index, *self.score_and_seed(score, seed))
 
-    def neurons(self, score: str | None = None, seed: int | None = None) -> pd.DataFrame:
-        """One row per neuron, as a score groups them; by default the chosen score."""
-        return readings.neuron_table(self.entry, self.index, *self.chosen(score, seed))
+    def neurons(self) -> pd.DataFrame:
+        """One row per neuron, as the chosen score groups them."""
+        return readings.neuron_table(self.entry, self.index, *self.score_and_seed())
 
-    def chosen(self, score: str | None = None, seed: int | None = None) -> tuple[str | None, int]:
-        """A score and a seed; by default the controls'. Without an analysis, only the run's grouping."""
-        if self.analysis is None:
-            return None, 0
-        return score or self.look.score, int(self.look.seed) if seed is None else seed
+    def score_and_seed(self, score: str | None = None, seed: int = 0) -> tuple[str | None, int]:
+        """A score, by default the chosen one, and a seed. Without an analysis, only the run's grouping."""
+        return (None, 0) if self.analysis is None else (score or self.look.score, seed)
 
     def rows(self, name: str) -> list[int]:
         """This level's neurons in "pick" or "mark", as numbers among all of its neurons."""

@@ -56,8 +56,6 @@ class Looks:
     """With thin rings; the others are dimmed"""
     marked: Sequence[int] = ()
     """With thick rings and names"""
-    followed: Sequence[int] = ()
-    """Joined by lines"""
     whole: bool = False
     """Whether the frame holds every neuron"""
 
@@ -114,7 +112,6 @@ def pictures(
         scale=scale,
         picked=list(looks.picked),
         marked=list(looks.marked),
-        followed=list(looks.followed),
         signature=[f"{source(entry)}.", runs.LICENCE],
         colours=_colours(),
         plane=_plane(entry, level, looks.whole),

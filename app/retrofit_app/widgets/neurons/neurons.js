@@ -130,11 +130,6 @@ function draw(pen, picture, box, colours, looks) {
         const colour = kind === OTHER ? colours.muted : colours.fills[kind]
         pen.spokes(box.at(...picture.middles[label]), rows.map(box.place), colour, (kind === 0 ? 0.8 : 1.2) * scale)
     }
-    if (looks.followed.length) {
-        const places = looks.followed.map(box.place)
-        const middle = [0, 1].map(axis => places.reduce((sum, place) => sum + place[axis], 0) / places.length)
-        pen.spokes(middle, places, colours.accent, 1.6 * scale)
-    }
     const picked = new Set(looks.picked)
     for (const row of picture.order) if (!picked.has(row)) mark(pen, picture, box, colours, row, picked.size ? 0.25 : 1)
     for (const row of picture.order) if (picked.has(row)) mark(pen, picture, box, colours, row)
@@ -305,7 +300,7 @@ class Figure {
     }
 
     get looks() {
-        return { picked: this.picked, marked: this.data.marked, followed: this.data.followed }
+        return { picked: this.picked, marked: this.data.marked }
     }
 
     /** Draw every picture in its column's size. */
