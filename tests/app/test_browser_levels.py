@@ -130,34 +130,6 @@ def tick_first_row(page) -> None:
 
 
 @pytest.mark.long
-def test_what_is_hovered_over_or_drawn_around_shows_in_every_picture_at_once(open_page):
-    page = open_page(f"{RUN}&level={FIRST}")
-    shown(page, FIRST)
-    assert ink_of(page, "over") == [0, 0, 0]
-    lines = over_a_neuron(page, index=1).splitlines()
-    patterns = (r"neuron [AB]\d+", r"group \d+, \d+ members", r"importance \S+ × mean", r"\S+ from its group.s mean")
-    assert all(re.match(pattern, line) for pattern, line in zip(patterns, lines, strict=True))
-    assert min(ink_of(page, "over")) > 0
-    page.mouse.move(5, 5)
-    page.locator(TIP).wait_for(state="hidden")
-    assert ink_of(page, "over") == [0, 0, 0]
-    assert "pick=" not in page.url
-    page.get_by_text("box", exact=True).click()
-    at_rest(page)
-    box = box_of(page, index=2)
-    page.mouse.move(box["x"] + 0.1 * box["width"], box["y"] + 10)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 0.8 * box["height"], steps=4)
-    page.wait_for_function(
-        "() => [...document.querySelectorAll('.retrofit-neurons .over')].every(one => one.childElementCount)"
-    )
-    assert "pick=" not in page.url  # the server knows nothing yet
-    page.mouse.up()
-    page.wait_for_url("**pick=**")
-    page.get_by_text("neurons picked").first.wait_for()
-
-
-@pytest.mark.long
 def test_a_click_picks_shift_adds_and_escape_clears(open_page):
     page = open_page(f"{RUN}&level={FIRST}&pick=A0")
     shown(page, FIRST)

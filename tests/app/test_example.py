@@ -51,15 +51,15 @@ def test_all_networks_answer_as_their_records_say_and_levels_as_the_analysis_say
 
 
 def test_a_drawing_becomes_an_image_as_high_as_those_of_the_data_wherever_and_however_large_it_is_drawn(entry):
-    pixels = following.drawn(THREE, 8)
+    pixels = following.pixels_of_strokes(THREE, 8)
     image = np.frombuffer(pixels, np.uint8).reshape(8, 8)
     assert image[0].max() > 60 and image[7].max() > 60 and image[:, 0].max() < 60
     moved = [[(200 + 3 * x, 3 * y) for x, y in line] for line in THREE]
-    assert following.drawn(moved, 8) == pixels
-    large = np.frombuffer(following.drawn(THREE, 28), np.uint8).reshape(28, 28)
+    assert following.pixels_of_strokes(moved, 8) == pixels
+    large = np.frombuffer(following.pixels_of_strokes(THREE, 28), np.uint8).reshape(28, 28)
     rows = np.flatnonzero(large.max(1) > 30)
     assert rows[0] == 4 and rows[-1] == 23  # as MNIST has them: 20 of 28
-    assert following.drawn([[(5.0, 5.0)]], 8)  # a dot
+    assert following.pixels_of_strokes([[(5.0, 5.0)]], 8)  # a dot
     assert [answer.best for answer in following.answers(entry, pixels) if answer.name == "fused"] == [3]
 
 

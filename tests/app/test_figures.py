@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from retrofit_app import figures
 from retrofit_app.figures import DARK, LIGHT, Network
 from retrofit_app.figures.classes import class_sources
-from retrofit_app.figures.neurons import counterparts, named
+from retrofit_app.figures.neurons import coloured_clusters, counterparts
 from retrofit_app.figures.palette import shade
 from retrofit_app.figures.plane import ALONE, OTHER
 from retrofit_core.fusion.results import LevelReport, frame
@@ -113,15 +112,6 @@ def test_every_parent_flows_into_the_drawn_network(shipped):
     assert all(high.y[0] > low.y[0] for high, low in zip(bars, bars[1:], strict=False))  # widths 16, 8, 4
 
 
-def test_a_network_of_many_levels_has_numbers_that_fit(shipped):
-    few = frame(shipped.levels)
-    many = pd.concat([few] * 5, ignore_index=True)
-    picture = figures.drawn_network(many, course([90.0] * 21, 0), LIGHT, chosen=3)
-    assert not any(trace.type == "bar" and trace.text and any(trace.text) for trace in picture.figure.data)
-    assert list(picture.figure.layout.xaxis.ticktext) == ["1", "6", "11", "16", "<b>4</b>"]
-    assert figures.drawn_network(few, [], LIGHT, chosen=3).figure.layout.xaxis.ticktext[3] == "<b>4 · classifier</b>"
-
-
 def test_densest_is_the_largest_cluster_and_on_a_tie_the_tightest():
     points = np.array([[0.0, 0], [2, 0], [5, 0], [5.1, 0], [9, 9]])
     assert replace(seen([0, 0, 1, 1, 2]), points=points).densest == 1
@@ -142,10 +132,13 @@ def test_the_six_largest_clusters_have_a_colour_each():
     labels = np.repeat(np.arange(9), [6, 5, 5, 4, 3, 2, 2, 2, 1]).tolist()
     weights = [1.0] * 25 + [2.0, 2.0] + [1.0] * 3  # of the three pairs the second is the most important
     grouped = seen(labels, weights)
-    assert named(grouped) == [0, 1, 2, 3, 4, 6]
+    assert coloured_clusters(grouped) == [0, 1, 2, 3, 4, 6]
     colours = colours_of(figures.clusters(grouped, LIGHT))
     by_cluster = {cluster: {colours[row] for row in np.flatnonzero(grouped.labels == cluster)} for cluster in range(9)}
-    assert [by_cluster[cluster] for cluster in named(grouped)] == [{LIGHT.ink}, *({hue} for hue in LIGHT.clusters)]
+    assert [by_cluster[cluster] for cluster in coloured_clusters(grouped)] == [
+        {LIGHT.ink},
+        *({hue} for hue in LIGHT.clusters),
+    ]
     assert by_cluster[5] == by_cluster[7] == {LIGHT.grey} and by_cluster[8] == {LIGHT.paper}  # alone: hollow
 
 
@@ -187,20 +180,6 @@ def test_every_neuron_is_drawn_once_its_shape_is_the_network_and_its_area_the_im
 
 def marks_of(picture: figures.Picture) -> list[Any]:
     return [trace for trace in picture.figure.data if trace.customdata is not None]
-
-
-def test_outliers_stand_on_the_border_with_a_stroke_outwards_and_are_counted():
-    points = np.random.default_rng(0).normal(size=(40, 2))
-    points[0] = [500, 0]
-    picture = figures.clusters(figures.neurons(level(points, list(range(20)) * 2, widths=(20, 20))), LIGHT)
-    strokes = next(trace for trace in reversed(picture.figure.data) if trace.mode == "lines")
-    middle = sum(picture.figure.layout.xaxis.range) / 2
-    assert f"{sum(value is None for value in strokes.x)} outside the frame" in picture.caption
-    assert abs(strokes.x[1] - middle) > abs(strokes.x[0] - middle)
-    symbols = {symbol for trace in marks_of(picture) for symbol in trace.marker.symbol}
-    assert not any(symbol.endswith("-open") for symbol in symbols), "hollow means alone"
-    low, high = picture.figure.layout.xaxis.range
-    assert high - low < 100
 
 
 def luminance(colour: str) -> float:

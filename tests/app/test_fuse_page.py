@@ -13,7 +13,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from safetensors.torch import save
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
@@ -29,7 +28,6 @@ from retrofit_core import load_model, save_model
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import METHODS
-from retrofit_core.networks import user_code
 from retrofit_core.networks.architectures import build
 from retrofit_core.runs import RunConfig, create, execute, read_config
 from retrofit_core.runs.inputs import check_choices
@@ -368,27 +366,6 @@ def test_the_end_of_a_run_is_told_wherever_its_user_looks(runs_folder, shipped, 
     assert page.query_params["run"] == folder.name and "show-noticed" not in keys(page)
 
 
-def test_the_three_views_are_one_click_apart():
-    page = page_at(preset="four")
-    assert page.title[0].value.startswith("Two half-blind") and "start" not in keys(page) and not page.warning
-    page.segmented_control(key="fuse-view-view").set_value("new").run()
-    assert page.query_params["view"] == "new" and page.title[0].value == "New fusion"
-    assert page.number_input(key="fuse-parents").value == 4  # what the address said all the time
-    page.selectbox(key="run").set_value("hf-linear").run()  # another run is looked at, so its result is shown
-    assert "view" not in page.query_params and page.query_params["preset"] == "four" and "start" not in keys(page)
-
-
-def test_a_common_ancestor_is_asked_for_and_travels_into_the_run():
-    """Of methods that need one, and only of those."""
-    files = "|".join(str(runs.BUNDLED / name) for name in bundle.PARENTS)
-    page = open_form(preset="own", files=files, method="TIES")
-    page.text_input(key="fuse-base").set_value(str(runs.BUNDLED / bundle.PARENTS[0])).run()
-    assert not button(page, "start").disabled, errors(page)
-    _, picks, _ = form_of({"preset": "own", "files": files, "method": "TIES", "base": page.query_params["base"]})
-    assert str(configs.fusion(picks, None, 64, 10).base).endswith(bundle.PARENTS[0])
-    assert configs.fusion(dataclasses.replace(picks, method="Average"), None, 64, 10).base is None
-
-
 def test_own_checkpoints_are_described_before_anything_runs(shipped):
     files = "|".join(str(runs.BUNDLED / name) for name in bundle.PARENTS)
     page = open_form(preset="own", files=files)
@@ -503,21 +480,6 @@ def test_uploads_are_checked_and_kept_by_content_until_they_are_taken_back(runs_
     assert left.name == "b.safetensors" and page.query_params["files"].endswith("/b.safetensors")
     button(page, "fuse-forget").click().run()
     assert not list(runs_folder.rglob("*.safetensors")) and "files" not in page.query_params
-
-
-def test_uploads_of_a_users_own_architecture_are_refused_until_it_is_named(runs_folder, tmp_path, nobody_trusts):
-    code = "import torch\ndef make():\n    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))\n"
-    (tmp_path / "uploaded_net.py").write_text(code)
-    user_code.allow(name := f"{tmp_path / 'uploaded_net.py'}:make")
-    page = open_form(preset="own")
-    content = save({"1.weight": torch.randn(10, 64), "1.bias": torch.zeros(10)})
-    page.file_uploader[0].set_value([(f"{each}.safetensors", content, "") for each in "ab"]).run()
-    assert "a.safetensors: the architecture is not recognised" in errors(page) and "under “Architecture”" in errors(
-        page
-    )
-    assert "uploads/" not in errors(page) and str(runs_folder) not in errors(page) and button(page, "start").disabled
-    page.selectbox(key="fuse-code").set_value(user_code.canonical(name)).run()
-    assert not errors(page) and not button(page, "start").disabled
 
 
 def test_a_run_that_cannot_be_read_is_a_line_that_can_be_deleted(runs_folder, shipped):
@@ -699,15 +661,3 @@ def test_a_broken_page_says_so_without_paths(monkeypatch):
     page = page_at()
     assert "no luck" in page.error[0].value
     assert "no luck" in page.code[0].value and "/" not in page.code[0].value
-
-
-def test_samples_of_all_networks_are_asked_for_and_told():
-    page = open_form(preset="sharded")
-    page.selectbox(key="fuse-source").set_value("all").run()
-    assert page.query_params["source"] == "all"
-    picks = form_of({"preset": "sharded", "source": "all"})[1]
-    config = configs.fusion(picks, configs.training(picks, 64, 10), 64, 10)
-    assert config.fusion_from == "iid" and "--fusion-from iid" in config.command()
-    plain = dataclasses.replace(picks, source="first")
-    assert configs.fusion(plain, configs.training(plain, 64, 10), 64, 10).fusion_from is None
-    assert "samples" not in [box.key for box in open_form(preset="own").selectbox]

@@ -1,17 +1,11 @@
 """What is drawn while a run is in progress."""
 
-import json
-
 import pandas as pd
-import pytest
 
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.network import growing_network
 from retrofit_app.figures.tuning import growing_lines
 from retrofit_app.runs import BUNDLED
-
-from .pages import page_at, words
-from .test_fuse_page import stopped
 
 PLAN = {"names": ["one", "two", "head"], "widths": [[8, 8], [16, 16], [10, 10]], "fused": [8, 16, 10]}
 
@@ -36,19 +30,3 @@ def test_lines_end_at_the_last_epoch_and_their_axis_at_that_of_the_training():
     assert drawn.figure.layout.xaxis.range[1] > 20
     assert [trace.x[-1] for trace in drawn.figure.data] == [2, 2, 2, 2]  # loss and accuracy: a line and its end each
     assert "yaxis2" not in growing_lines({"": [0.5]}, {}, 3, {"": "#000000"}, LIGHT).figure.layout
-
-
-@pytest.mark.parametrize("done", [True, False])
-def test_a_run_that_stopped_shows_how_far_its_levels_came(runs_folder, done):
-    name = stopped(runs_folder, state="cancelled", level=1, levels=3)
-    events = [{"kind": "plan", **PLAN}, {"kind": "level", "index": 0, "total": 3, "name": "one"}]
-    if done:
-        row = pd.read_parquet(BUNDLED / "kf-linear" / "levels.parquet").drop(columns="report").iloc[0].to_dict()
-        events.append({"kind": "fitted", "row": row})
-    (runs_folder / name / "events.jsonl").write_text(
-        "".join(json.dumps({"time": 1.0, **each}, default=str) + "\n" for each in events)
-    )
-    page = page_at(run=name)
-    assert "The fused network" in words(page)
-    spec = json.loads(page.get("plotly_chart")[0].proto.spec)
-    assert [colour != LIGHT.paper for colour in spec["data"][-2]["marker"]["color"]] == [done, False, False]

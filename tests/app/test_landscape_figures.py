@@ -13,7 +13,6 @@ from retrofit_app.figures.landscape import (
     average_words,
     better_words,
     caption,
-    extent_of,
     nearest_path,
     own_scale,
     paths_of,
@@ -131,16 +130,6 @@ def test_the_own_scale_holds_networks_and_paths_and_hatches_what_explodes():
     assert scale.accuracy == (48.0, 62.0)
     flat = dataclasses.replace(survey, loss=torch.full_like(loss, 2.0))
     assert own_scale(flat).clip is None
-
-
-def test_two_landscapes_in_one_frame_have_one_size():
-    small, large = invented(), dataclasses.replace(invented(), xs=2 * invented().xs)
-    extent = extent_of([small, large])
-    spans = []
-    for survey in (small, large):
-        layout = landscape_plane(survey, "loss", LIGHT, Scale(extent=extent)).figure.layout
-        spans.append((np.ptp(layout.xaxis.range), np.ptp(layout.yaxis.range)))
-    assert all(span == pytest.approx((28.0, 12.0)) for span in spans)
 
 
 def test_a_line_shows_its_barrier_as_a_number_and_a_bar():

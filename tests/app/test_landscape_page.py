@@ -164,28 +164,6 @@ def lettering(page) -> set[str]:
     return {text for picture in pictures(page) for trace in picture["data"] for text in trace.get("text") or ()}
 
 
-def test_a_lecture_has_the_run_the_finding_and_both_planes_alone(record):
-    """Without a landscape there is no way into one: the key would change the address and nothing else."""
-    assert "go-lecture" not in {button.key for button in open_page(run="mine", lecture="1").button}
-    placed(record)
-    page = open_page(run="mine", path="1")
-    page.session_state["enlarged"] = 1.0  # as a browser tells it
-    page.button(key="go-lecture").click().run()
-    assert page.query_params["lecture"] == "1" and clean(page)
-    assert len(pictures(page)) == 2 and "barrier is between" not in words(page)
-    assert {"<b>A</b>", "<b>average</b>", "<b>fused</b>"} <= lettering(page)
-    page.button(key="go-PageDown").click().run()
-    assert page.query_params["shown"] == "1" and "is the plain average" in words(page)
-    assert "barrier is between" not in words(page) and not {"<b>A</b>", "<b>average</b>"} & lettering(page)
-    page.button(key="go-PageDown").click().run()
-    assert page.query_params["shown"] == "2" and "barrier is between" in words(page)
-    assert runs.label(runs.read_entry(record)) in words(page) and "Measure another" not in words(page)
-    page.button(key="go-PageDown").click().run()
-    assert page.query_params["path"] == "2"
-    page.button(key="go-page").click().run()
-    assert "lecture" not in page.query_params and len(pictures(page)) == 3
-
-
 def test_the_fine_tuned_network_can_be_among_the_networks(record):
     from retrofit_core.runs.finetunings import FinetuneConfig
 
@@ -200,7 +178,7 @@ def test_the_fine_tuned_network_can_be_among_the_networks(record):
     assert any(f"--tuned mine/finetunings/{folder.name}" in code.value for code in page.code)
 
 
-def test_colours_are_those_of_the_paper_of_its_own_or_of_another_run(record):
+def test_colours_are_those_of_the_paper_or_of_its_own(record):
     placed(record)
     page = open_page(run="mine")
     assert pictures(page)[0]["data"][0]["zmax"] == 4.6 and not page.get("badge")
@@ -208,9 +186,6 @@ def test_colours_are_those_of_the_paper_of_its_own_or_of_another_run(record):
     page.selectbox(key="landscape-scale").set_value("own").run()
     assert page.query_params["scale"] == "own" and "own scale" in words(page)
     assert pictures(page)[0]["data"][0]["zmax"] == pytest.approx(3.75)
-    page.selectbox(key="landscape-scale").set_value("as kf-linear").run()
-    like = open_page(run="kf-linear", scale="own")
-    assert pictures(page)[0]["data"][0]["zmax"] == pictures(like)[0]["data"][0]["zmax"]
     page.selectbox(key="landscape-scale").set_value("paper").run()
     assert "scale" not in page.query_params and clean(page)
 

@@ -64,31 +64,6 @@ def registered(monkeypatch, runs_folder) -> Iterator[None]:
 open_page = partial(page_at, view="new")
 
 
-def test_the_form_offers_them_with_their_options(registered):
-    page = open_page()
-    assert "loudness" in page.selectbox(key="fuse-importance").options
-    assert "in_turn" in page.selectbox(key="fuse-grouping").options
-    page.selectbox(key="fuse-importance").set_value("conductance").run()
-    page.button(key="all-options").click().run()
-    page.number_input(key="fuse-option-KF-Linear-steps").set_value(20).run()
-    page.number_input(key="fuse-option-KF-Linear-restarts").set_value(3).run()
-    assert set(page.query_params["options"].split("|")) == {"steps=20", "restarts=3"}
-    page.selectbox(key="fuse-importance").set_value("loudness").run()
-    assert page.query_params["importance"] == "loudness" and page.query_params["options"] == "restarts=3"
-    page.selectbox(key="fuse-grouping").set_value("in_turn").run()
-    assert "options" not in page.query_params and not page.warning  # options of parts that were left go without a word
-    page.number_input(key="fuse-option-KF-Linear-power").set_value(3.0).run()
-    page.toggle(key="fuse-option-KF-Linear-centred").set_value(True).run()
-    page.toggle(key="fuse-option-KF-Linear-centred").set_value(False).run()
-    page.number_input(key="fuse-option-KF-Linear-offset").set_value(2).run()
-    assert {name: sorted(page.query_params[name].split("|")) for name in ADDRESS} == {
-        name: sorted(text.split("|")) for name, text in ADDRESS.items()
-    }
-    page.number_input(key="fuse-option-KF-Linear-offset").set_value(99).run()
-    assert set(page.query_params["options"].split("|")) == set(ADDRESS["options"].split("|"))
-    assert ["offset" in toast.value and "to 9" in toast.value for toast in page.toast] == [True]
-
-
 def test_the_command_line_lists_them(registered, capsys):
     assert main(["fuse", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())

@@ -13,8 +13,6 @@ from retrofit_app.pages.fuse.presets import PRESETS
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.architectures import build, fitted, parse
-from tests.marks import each_case
 
 from .pages import address_of, form_of
 
@@ -62,16 +60,6 @@ def test_the_command_lines_spelling_is_understood():
 def test_no_address_breaks_the_form(address):
     preset, picks, ignored = form_of(address)
     assert preset in PRESETS and 1 <= picks.parents <= parameters.MOST_PARENTS and len(ignored) <= len(address)
-
-
-@pytest.mark.slow
-@each_case("arch", ["cnn", "mlp", "vgg11"])
-@each_case("scale", parameters.SCALES)
-def test_scaled_architectures_can_be_built(arch, scale):
-    spec = fitted(parse(configs.architecture(arch, scale, 64, 10)), (1, 8, 8), 10)
-    normal = fitted(parse(arch), (1, 8, 8), 10)
-    sizes = {name: sum(p.numel() for p in build(s, seed=0).parameters()) for name, s in (("own", spec), ("1", normal))}
-    assert (sizes["own"] > sizes["1"]) == (float(scale) > 1) and (sizes["own"] < sizes["1"]) == (float(scale) < 1)
 
 
 def test_another_grouping_stands_in_the_config_and_the_methods_own_does_not():

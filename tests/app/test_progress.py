@@ -71,24 +71,6 @@ def test_a_training_behind_the_levels_is_told_from_theirs(tmp_path):
     )
 
 
-def test_what_is_drawn_of_networks_in_training_is_kept(tmp_path):
-    entries = [{"loss": None, "accuracy": 10.0}, {"loss": 2.0, "accuracy": 50.0}]
-    write(
-        tmp_path,
-        TRAINING[0],
-        {"kind": "history", "epoch": 1, "epochs": 3, "entries": entries},  # it goes on after its first epoch
-        {"kind": "quality", "per_class": [80.0, None]},
-        {"kind": "epoch", "epoch": 2, "epochs": 3, "loss": 1.0, "accuracy": 80.0},
-        {"kind": "plan", "names": ["first"], "widths": [[4, 4]], "fused": [4]},
-        {"kind": "phase", "name": "distillation"},
-        {"kind": "epoch", "index": 1, "total": 2, "loss": 0.5, "validation": 0.6},
-        {"kind": "measured", "networks": {"fused": {"accuracy": 90.0, "per_class": [90.0, 90.0]}}},
-    )
-    known = progress.follow(tmp_path, progress.Progress())
-    assert (known.training, known.held_out, known.known) == ({0: [2.0, 1.0]}, {0: [50.0, 80.0]}, {0: [80.0, None]})
-    assert (known.student, known.plan["fused"], known.results["fused"]["accuracy"]) == ([0.5], [4], 90.0)
-
-
 def test_half_a_line_and_damaged_ones_wait_or_are_skipped(tmp_path):
     line = json.dumps({"time": 1.0, **FUSION[1]})
     (tmp_path / "events.jsonl").write_text("no json\n[1]\n" + line[:20])

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import NOTHING, axis, bars, cell_words, cells, drawn, edge, hatched, named, rows, targets
+from .drawing import NOTHING, axis, bars, cell_words, cells, edge, hatched, name_axis, picture_of, rows, targets
 from .neurons import Neurons
 from .palette import LIGHT, Palette
 from .picture import Picture
@@ -64,7 +64,7 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette, chos
             cliponaxis=False,
         ),
     ]
-    return drawn(
+    return picture_of(
         palette,
         traces,
         60 + 76 * len(names),
@@ -78,7 +78,7 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette, chos
             for i, j in places
             if pair((i, j)) == chosen
         ],
-        xaxis=named(palette, titles, side="top"),
+        xaxis=name_axis(palette, titles, side="top"),
         yaxis=rows(palette, titles, automargin=True, ticklabelstandoff=0),
     )
 
@@ -130,7 +130,7 @@ def cluster_sizes(grouped: Neurons, palette: Palette) -> Picture:
     bins = [(low, high) for low, high in SIZES if (counts >= low).any() or low == 1]
     kinds = (("of several networks", mixed, palette.accent, ""), ("of one network", ~mixed, palette.grey, "/"))
     shared = int(mixed.sum())
-    return drawn(
+    return picture_of(
         palette,
         [
             bars(

@@ -7,7 +7,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from .drawing import CELL, Trace, cell_words, cells, class_axis, drawn, inks, mark, room, rows, scatter
+from .drawing import CELL, Trace, cell_words, cells, class_axis, inks, mark, picture_of, room, rows, scatter
 from .palette import Palette, mixed, scale
 from .picture import Picture
 from .tiles import KNOWN
@@ -49,7 +49,7 @@ def class_sources(
     top, across = class_axis("class" if few else f"{len(classes)} classes", named, palette)
     band = [SOURCE] if len(parents) > 1 else []
     high = max(34, 8 + 17 * max(map(len, lines)))  # px, a row
-    return drawn(
+    return picture_of(
         palette,
         [*_cells(networks, order, classes, palette), *_band(parents, [source(parents, i) for i in order], palette)],
         14 + top + high * (len(networks) + len(band)),
@@ -211,7 +211,7 @@ def confusion_matrix(counts: np.ndarray, classes: Sequence[str], name: str, pale
     named = list(map(quoted, classes)) if lettered else []
     top, across = class_axis("class that it names", named, palette)
     finding = _mistakes(counts, classes, name)
-    return drawn(
+    return picture_of(
         palette,
         traces,
         top + 10 + 27 * min(len(classes), 16),

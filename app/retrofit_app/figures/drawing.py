@@ -63,7 +63,7 @@ def template(palette: Palette) -> dict[str, Any]:
     return {"layout": layout, "data": {"scatter": [marks]}}
 
 
-def drawn(
+def picture_of(
     palette: Palette,
     traces: Iterable[Trace],
     height: int,
@@ -127,7 +127,7 @@ def axis(title: str = "", **settings: Any) -> dict[str, Any]:
     return {"title": {"text": title}, **settings} if title else settings
 
 
-def named(palette: Palette, words: Sequence[str] | None = None, **settings: Any) -> dict[str, Any]:
+def name_axis(palette: Palette, words: Sequence[str] | None = None, **settings: Any) -> dict[str, Any]:
     """An axis of names, at 0, 1, ... if `words` are given: no grid, no line, dark text."""
     ticks = {} if words is None else {"tickvals": list(range(len(words))), "ticktext": list(words)}
     return {**BARE, "showline": False, "tickfont": {"color": palette.ink}, **ticks, **settings}
@@ -135,14 +135,14 @@ def named(palette: Palette, words: Sequence[str] | None = None, **settings: Any)
 
 def rows(palette: Palette, words: Sequence[str] | None = None, **settings: Any) -> dict[str, Any]:
     """The vertical axis for one row per network, the first on top."""
-    return named(palette, words, **{"autorange": "reversed", "ticklabelstandoff": 4, **settings})
+    return name_axis(palette, words, **{"autorange": "reversed", "ticklabelstandoff": 4, **settings})
 
 
 def class_axis(title: str, classes: Sequence[str], palette: Palette) -> tuple[int, dict[str, Any]]:
     """The height in px and the axis of classes above a heat map; long names are upright, so that narrow columns cut none."""
     upright = max(map(len, classes), default=0) > 3
     turned = {"side": "top", "tickangle": -90 if upright else 0}
-    return (room(classes) if upright else 30) + 20, named(palette, classes, title={"text": title}, **turned)
+    return (room(classes) if upright else 30) + 20, name_axis(palette, classes, title={"text": title}, **turned)
 
 
 def panels(
@@ -251,7 +251,7 @@ def _says(tip: Tip) -> dict[str, Any]:
     return {"hovertext": tip, "hoverinfo": "text"}
 
 
-def spread(array: Any, colour: str, width: int = 4, **settings: Any) -> dict[str, Any]:
+def error_bars(array: Any, colour: str, width: int = 4, **settings: Any) -> dict[str, Any]:
     """Intervals or deviations around marks, Plotly's `error_x`."""
     return {"array": list(array), "color": colour, "thickness": 1.5, "width": width, **settings}
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .diagnosis import AVERAGED, REPAIRED
-from .drawing import BARE, axis, bars, colour_key, drawn, edge, hatched, line, log_ticks, mark, rows, scatter
+from .drawing import BARE, axis, bars, colour_key, edge, hatched, line, log_ticks, mark, picture_of, rows, scatter
 from .palette import HALO, SHAPES, VIRIDIS, Palette
 from .picture import Picture
 from .words import escaped, lettered, listing, number, percent
@@ -35,7 +35,7 @@ def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette, *, log: bool =
     trained, aside = ([max(float(row[key]), 1e-12) for row in curve] for key in ("loss", "validation"))
     tip = "epoch %{x}: %{y:.4g}<extra>%{fullData.name}</extra>"
     low, high = (float(np.log10(end)) for end in (min(*trained, *aside), max(*trained, *aside)))
-    return drawn(
+    return picture_of(
         palette,
         [
             line(epochs, trained, palette.ink, tip=tip, name="training rows"),
@@ -131,7 +131,7 @@ def residual_bars(level: Any, palette: Palette, form: str = "primal") -> Picture
         losses[name] = approximation - unavoidable, palette.approximation, "/", why
     shares, colours, patterns, reasons = (list(each) for each in zip(*losses.values(), strict=True))
     words = listing([f"{percent(value)} {why}" for value, why in zip(shares, reasons, strict=True)])
-    return drawn(
+    return picture_of(
         palette,
         [
             bars(
@@ -207,7 +207,7 @@ def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") ->
     if 100 * (c - least) > max(0.005, 0.01 * 100 * c):
         finding += f" The lowest on this plane is {_loss(max(least, 0.0))}; {SHORT.get(form, RIDGE)}"
     bare = {**BARE, "showticklabels": False}
-    return drawn(
+    return picture_of(
         palette,
         [contours, networks],
         340,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from .agreement import title
-from .drawing import axis, bars, drawn, edge, note, panels, up_paper
+from .drawing import axis, bars, edge, note, panels, picture_of, up_paper
 from .palette import Palette
 from .picture import Picture
 from .words import listing, percent
@@ -44,7 +44,7 @@ def kept_histograms(histograms: Mapping[str, Mapping[str, Sequence[float]]], pal
         words.append(f"{title(score)} {percent(share_below(histogram, FAINT))}")
     count = len(histograms)
     below = axis("score in multiples of the uniform one (dashed: a tenth)")
-    return drawn(
+    return picture_of(
         palette,
         traces,
         50 + PANEL * count,

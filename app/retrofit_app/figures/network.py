@@ -6,7 +6,21 @@ from typing import Any
 import numpy as np
 
 from .diagnosis import diagnosis, error_tips, error_words, errors_of, fitted, is_measured
-from .drawing import BARE, NOTHING, Trace, axis, bars, drawn, edge, hatched, lettering, line, mark, scatter, targets
+from .drawing import (
+    BARE,
+    NOTHING,
+    Trace,
+    axis,
+    bars,
+    edge,
+    hatched,
+    lettering,
+    line,
+    mark,
+    picture_of,
+    scatter,
+    targets,
+)
 from .noise import Facts
 from .palette import Palette, mixed
 from .picture import Picture
@@ -44,7 +58,7 @@ def drawn_network(table: Any, course: Sequence[Facts], palette: Palette, chosen:
         if measured
         else ""
     )
-    return drawn(
+    return picture_of(
         palette,
         [
             _flows(widths[0], heights, palette),
@@ -95,7 +109,7 @@ def growing_network(
         marker={"color": NOTHING, "line": edge(palette.accent, 4 if high else 0)},
     )
     now = "" if current is None else f"; level {current + 1}, {names[current]}, is being fused"
-    return drawn(
+    return picture_of(
         palette,
         [
             _flows(widths[0], heights, palette),

@@ -141,7 +141,7 @@ def same_numbers(grouped: Neurons) -> bool:
 # --- clusters of two groupings that correspond ---------------------------------------------------
 
 
-def named(reference: Neurons) -> list[int]:
+def coloured_clusters(reference: Neurons) -> list[int]:
     """A grouping's coloured clusters: its densest, then the largest; among equals the most important."""
     if reference.densest is None:
         return []
@@ -152,14 +152,14 @@ def named(reference: Neurons) -> list[int]:
 
 
 def counterparts(reference: Neurons, grouped: Neurons) -> np.ndarray:
-    """(width,) for each cluster of a grouping, the index in `named(reference)` of its counterpart; -1 for none.
+    """(width,) for each cluster of a grouping, the index in `coloured_clusters(reference)` of its counterpart; -1 for none.
 
     Pairs are formed greedily by the Jaccard index (members of both over members of either), the most alike first, each
     cluster once.
     """
     places = np.full(grouped.width, -1)
     alike = []
-    for number, cluster in enumerate(named(reference)):
+    for number, cluster in enumerate(coloured_clusters(reference)):
         members = reference.labels == cluster
         shared = np.bincount(grouped.labels[members], minlength=grouped.width)
         either = grouped.counts + int(members.sum()) - shared

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import Trace, drawn, line, mark, note, scatter
+from .drawing import Trace, line, mark, note, picture_of, scatter
 from .palette import SHAPES, Palette
 from .picture import Picture
 from .words import percent
@@ -67,7 +67,7 @@ def overview(
         traces.append(_curve(ends, (rows[j], heights[k]), hues[k], 1 + 5 * float(shares[j])))
     energy = level.energy or 1.0
     lost, more = (percent(100 * error / energy) for error in (level.grouping_error, level.approximation_error))
-    return drawn(
+    return picture_of(
         palette,
         traces,
         round(bottom + 44),

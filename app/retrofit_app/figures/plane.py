@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import BARE, Trace, axis, drawn, mark, scatter
+from .drawing import BARE, Trace, axis, mark, picture_of, scatter
 from .neurons import NAMED, Neurons, counterparts
 from .palette import SHAPES, Palette
 from .picture import Picture
@@ -146,7 +146,7 @@ def square(
     bare = {**BARE, "showticklabels": False, "mirror": True, "showline": True, "constrain": "domain"}
     (left, low), (right, high) = look.centre - look.reach * 1.06, look.centre + look.reach * 1.06
     x, y = (axis_words(side, share) for side, share in enumerate(grouped.explained[:2], 1))
-    return drawn(
+    return picture_of(
         palette,
         traces,
         height,

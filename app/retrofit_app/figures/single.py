@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .drawing import axis, bars, diagonal, drawn, hatched, line, mark, padded, scatter
+from .drawing import axis, bars, diagonal, hatched, line, mark, padded, picture_of, scatter
 from .neurons import Neurons
 from .palette import SHAPES, Palette
 from .picture import Picture
@@ -43,7 +43,7 @@ def _histogram(
         )
         for parent in range(int(parents.max()) + 1)
     ]
-    return drawn(
+    return picture_of(
         palette,
         traces,
         280,
@@ -144,7 +144,7 @@ def members_and_target(grouped: Neurons, cluster: int, outputs: np.ndarray, pale
     finding = f"{kept}: that is the grouping error here." if several else "One member alone is its own target."
     more = f" {MOST} of {len(rows)} members are drawn, the most important first." if len(rows) > MOST else ""
     names = [grouped.names[row] for row in rows[ranked]]
-    return drawn(
+    return picture_of(
         palette,
         traces,
         360,
@@ -164,7 +164,7 @@ def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Pa
     """
     span, r2 = padded([targets, outputs], 0.06), explained(targets, outputs)
     fit = "its target never changes, so there is no R²" if r2 is None else f"R² {number(r2, 2)}"
-    return drawn(
+    return picture_of(
         palette,
         [
             diagonal(span, palette),

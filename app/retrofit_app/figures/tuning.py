@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from .drawing import Trace, axis, drawn, edge, lettering, line, mark, panels, scatter
+from .drawing import Trace, axis, edge, lettering, line, mark, panels, picture_of, scatter
 from .palette import Palette
 from .picture import Picture
 from .placing import shared_places
@@ -49,7 +49,7 @@ def growing_lines(
         if values
     ]
     done = max(map(len, losses.values()), default=0)
-    return drawn(
+    return picture_of(
         palette,
         traces,
         250 if known else 170,
@@ -120,7 +120,7 @@ def tuning_curve(
         star = mark("star", 15, palette.accent, palette.ink, 1.5)
         tip = "best so far: epoch %{x}, %{y:.1f} %"
         traces.append(scatter([best["epoch"]], [best["accuracy"]], "markers", tip, marker=star))
-    return drawn(
+    return picture_of(
         palette,
         traces,
         HEIGHT,

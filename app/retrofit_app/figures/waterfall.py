@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from .drawing import NOTHING, Trace, bars, drawn, edge, lettering, line, note, room, rows
+from .drawing import NOTHING, Trace, bars, edge, lettering, line, note, picture_of, room, rows
 from .noise import Difference
 from .palette import TEXT, Palette
 from .picture import Picture
@@ -134,7 +134,7 @@ def waterfall(every: Sequence[Step], finding: str, palette: Palette, shown: int 
         )
         for place, at in ticks
     ]
-    return drawn(
+    return picture_of(
         palette,
         traces,
         34 + 48 * len(every),

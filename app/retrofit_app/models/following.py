@@ -10,7 +10,7 @@ from retrofit_app.figures.followed import Answer, Step, Strong
 from retrofit_app.runs import methods
 
 from . import outputs, predictions, samples, sources
-from .kept import kept
+from .keep import keep
 from .predictions import Network
 
 LISTED = 400  # most images to choose from
@@ -50,7 +50,7 @@ def are_digits(entry: runs.Entry) -> bool:
     return images.shape[0] == 1 and tuple(images.classes) == DIGITS and "fashion" not in images.name.lower()
 
 
-def listed(entry: runs.Entry) -> list[int]:
+def choices(entry: runs.Entry) -> list[int]:
     """The test images to choose from: all, or equally many of each class.
 
     Raises:
@@ -74,7 +74,7 @@ def right(entry: runs.Entry) -> dict[str, Any]:
     return {network.which: predictions.ask(network).right for network in networks}
 
 
-@kept(500, of_data=True)
+@keep(500, of_data=True)
 def answers(entry: runs.Entry, pixels: bytes) -> list[Answer]:
     """Each network's answer to an image.
 
@@ -121,7 +121,7 @@ def picture(entry: runs.Entry, pixels: bytes) -> str:
     return samples.url_of(samples.image_of(_tensor(entry, pixels)[0]))
 
 
-def drawn(strokes: Strokes, side: int) -> bytes:
+def pixels_of_strokes(strokes: Strokes, side: int) -> bytes:
     """A drawn digit in the form of these data sets: centred, as large as fits, white on black, `side` x `side`
     bytes."""
     from PIL import Image, ImageDraw
@@ -161,12 +161,12 @@ def _tensor(entry: runs.Entry, pixels: bytes) -> Any:
     return torch.frombuffer(bytearray(pixels), dtype=torch.uint8).view(1, *sources.test_images(entry).shape)
 
 
-@kept(2, "Reading the networks…", of_data=True)
+@keep(2, "Reading the networks…", of_data=True)
 def _models(entry: runs.Entry) -> dict[str, Any]:
     return {name: predictions.model(_network(entry, name)) for name in names(entry)}
 
 
-@kept(4, "Looking at images…", of_data=True)
+@keep(4, "Looking at images…", of_data=True)
 def _ranges(entry: runs.Entry) -> list[list[Any]]:
     """(2, width) for each network and level: each neuron's least and greatest activity on test images."""
     import torch
@@ -182,7 +182,7 @@ def _ranges(entry: runs.Entry) -> list[list[Any]]:
     return found
 
 
-@kept(500, of_data=True)
+@keep(500, of_data=True)
 def _steps(entry: runs.Entry, pixels: bytes, _reports: Sequence[Any]) -> list[Step]:
     import torch
 

@@ -8,13 +8,13 @@ from retrofit_app.runs import methods
 from retrofit_core.system import files
 
 from . import checkpoints, sources
-from .kept import kept
+from .keep import keep
 
 IMAGES = 1000  # most images to look at
 BATCH = 100  # images at a time
 
 
-@kept(12, "Looking at images…", of_data=True)
+@keep(12, "Looking at images…", of_data=True)
 def outputs(entry: runs.Entry, level: int) -> Any:
     """(N, widths) a level's neurons of all parents on N test images, as many of each class: of a map, or of tokens, at one
     random position of each image, the same in all networks.
@@ -47,7 +47,7 @@ def outputs(entry: runs.Entry, level: int) -> Any:
     return torch.cat(parts).double().numpy()
 
 
-@kept(2, of_data=True)
+@keep(2, of_data=True)
 def levels(entry: runs.Entry) -> Any:
     """All of a run's networks cut into levels as in the run, the fused one last (a `Levels`).
 

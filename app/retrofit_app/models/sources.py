@@ -52,10 +52,10 @@ def data_folders() -> list[Path]:
 def data_sets() -> list[str]:
     """ "digits" and every folder in the data folders, as configs name them."""
     paths = [path for folder in data_folders() if folder.is_dir() for path in sorted(folder.iterdir())]
-    return ["digits", *[named(path) for path in paths if path.is_dir() and not is_hidden(path.name)]]
+    return ["digits", *[short_name(path) for path in paths if path.is_dir() and not is_hidden(path.name)]]
 
 
-def named(path: str | Path) -> str:
+def short_name(path: str | Path) -> str:
     """A path as a config names it: relative to the runs folder, where workers start, if that has the same parent."""
     path = Path(os.path.abspath(Path(path).expanduser()))
     beside = runs.runs_folder().parent
@@ -100,7 +100,7 @@ def source_of(entry: runs.Entry) -> Source:
     data = config.get("data", "")
     beside = entry.base / data
     is_there = data != "digits" and entry.base == runs.runs_folder().parent and beside.exists()
-    return Source(named(beside) if is_there else data, *pixels)
+    return Source(short_name(beside) if is_there else data, *pixels)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Looking at the data set…")

@@ -186,7 +186,7 @@ def title(entry: Entry, weighed: bool = True) -> str:
     """Method, a grouping that is not its default, importance if it weighs neurons (and `weighed`), and options."""
     config = entry.config
     importance = config.get("importance") if weighed and methods.weighs(entry) else None
-    return title_of(config["method"], importance, config.get("options")) + methods.chosen_words(entry)
+    return title_of(config["method"], importance, config.get("options")) + methods.auto_words(entry)
 
 
 def groups(entries: Sequence[Entry], known: Iterable[Entry], apart: bool = False) -> list[Group]:

@@ -25,7 +25,7 @@ def title(entry: Entry, counts: Sequence[Sequence[int]] | None) -> str:
         return f"Auto kept {kept}: no fusion did better"
     if not together and _halves(counts, parents) and _sees_all(entry.metrics["networks"]["fused"]):
         return "Two half-blind networks, one that sees it all"
-    return named(parents, together)
+    return networks_title(parents, together)
 
 
 # --- the tiles ------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def _made(entry: Entry) -> str:
     config, method = entry.config, escaped(entry.config["method"])
     if methods.keeps_parents(entry):
         return f"**{method}** runs all networks side by side and fuses nothing"
-    chosen = escaped(methods.chosen_words(entry))
+    chosen = escaped(methods.auto_words(entry))
     samples = escaped((methods.fusion(entry) if chosen else config)["samples"])  # Auto's are of all networks
     seconds = f", in {seconds_words(entry.status['seconds'])}\N{NO-BREAK SPACE}s" if "seconds" in entry.status else ""
     whose = " of network A's training images" if of_first(entry) else " training images"
@@ -171,7 +171,7 @@ def _sees_all(table: dict[str, Any]) -> bool:
     return all((value or 0) >= SEEN for value in table["per_class"])
 
 
-def named(parents: int, together: bool = False) -> str:
+def networks_title(parents: int, together: bool = False) -> str:
     count = {1: "One", 2: "Two", 3: "Three", 4: "Four", 5: "Five", 6: "Six"}.get(parents, str(parents))
     if together:
         return f"{count} networks, side by side"
@@ -183,7 +183,9 @@ KNOWN_WELL = 0.8  # the network is weak on classes below this share of its accur
 
 def of_first(entry: Entry) -> bool:
     """Whether the samples are network A's own training images."""
-    return bool(entry.config.get("splits")) and entry.config.get("fusion_from") != "iid" and not methods.chosen(entry)
+    return (
+        bool(entry.config.get("splits")) and entry.config.get("fusion_from") != "iid" and not methods.auto_choice(entry)
+    )
 
 
 def shortfall(entry: Entry, counts: Sequence[Sequence[int]] | None) -> str:

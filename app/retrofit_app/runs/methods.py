@@ -101,19 +101,19 @@ def uses_samples(entry: Entry) -> bool:
     return goes_level_by_level(entry) or takes(entry.config.get("method", "")).uses_data
 
 
-def chosen(entry: Entry) -> str:
+def auto_choice(entry: Entry) -> str:
     """What a finished run of Auto chose: "KF-Linear, conductance", or "parent 0" if no fusion beat that; empty for others."""
     return settings.choice_of(decided(entry))
 
 
-def chosen_words(entry: Entry) -> str:
+def auto_words(entry: Entry) -> str:
     """What Auto chose, after its name: ": network D"; empty for other methods."""
-    return f": {lettered(name)}" if (name := chosen(entry)) else ""
+    return f": {lettered(name)}" if (name := auto_choice(entry)) else ""
 
 
 def keeps_one(entry: Entry) -> str:
     """The network that Auto kept, "network D", because no fusion beat it; empty if it or another method fused."""
-    return lettered(name) if (name := chosen(entry)).startswith("parent ") else ""
+    return lettered(name) if (name := auto_choice(entry)).startswith("parent ") else ""
 
 
 def fusion(entry: Entry) -> Mapping[str, Any]:

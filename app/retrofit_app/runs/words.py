@@ -14,7 +14,7 @@ from retrofit_core.runs.worker import LOG, exit_code, was_ended
 from retrofit_core.system import files
 from retrofit_core.system.extras import library_version
 
-from .methods import chosen_words, decided, weighs
+from .methods import auto_words, decided, weighs
 from .records import Entry, architecture, runs_folder
 
 LICENCE = "The data set's own licence holds for what is derived from it."
@@ -29,7 +29,7 @@ def label(entry: Entry) -> str:
     weighed = f"{config.get('importance')}, " if "importance" in decided(entry) else ""
     kind = "shipped" if entry.shipped else f"{weighed}seed {config.get('seed')}"
     arch, title = architecture(entry), f"{entry.title} · " if entry.title else ""
-    return f"{title}{config['method']}{chosen_words(entry)} {result} · {f'{arch}, ' if arch else ''}{kind}"
+    return f"{title}{config['method']}{auto_words(entry)} {result} · {f'{arch}, ' if arch else ''}{kind}"
 
 
 def labels(entries: Sequence[Entry]) -> dict[str, str]:

@@ -104,7 +104,7 @@ def _section(heading: str, part: Callable[[runs.Entry], Iterable[str]], entry: r
 
 
 def _plain_title(entry: runs.Entry) -> str:
-    return headline.named(len(entry.config["models"]), methods.keeps_parents(entry))
+    return headline.networks_title(len(entry.config["models"]), methods.keeps_parents(entry))
 
 
 def _networks(entry: runs.Entry) -> Iterator[str]:

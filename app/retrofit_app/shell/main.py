@@ -28,7 +28,7 @@ def whole() -> None:
     page.run()
 
 
-page = navigation.chosen()
+page = navigation.current_page()
 st.set_page_config(page_title=page.title, page_icon=str(ICON), layout="wide")
 dress("everywhere", "tiles")
 whole()

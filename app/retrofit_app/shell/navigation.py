@@ -11,7 +11,7 @@ from retrofit_app.figures import escaped
 from retrofit_app.pages import PAGES
 
 
-def chosen() -> Any:
+def current_page() -> Any:
     """The page that the address names, to run once; its module is not loaded before."""
     return st.navigation([_page(listed.name) for listed in PAGES], position="hidden")
 

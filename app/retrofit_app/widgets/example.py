@@ -102,7 +102,7 @@ def _followed(entry: runs.Entry, palette: Palette, example: str, level: str) -> 
             if not strokes:
                 st.caption("Draw a digit in the black square.")
                 return
-            pixels, truth = following.drawn(strokes, images.shape[1]), None
+            pixels, truth = following.pixels_of_strokes(strokes, images.shape[1]), None
         else:
             pixels, truth = following.pixels_of(entry, int(example)), int(images.labels[int(example)])
         st.html(f"<img class='retrofit-example' src='{following.picture(entry, pixels)}' alt='What the networks see'>")
@@ -129,7 +129,7 @@ def _followed(entry: runs.Entry, palette: Palette, example: str, level: str) -> 
 
 def _choose(entry: runs.Entry, images: Any, right: dict[str, Any], example: str) -> None:
     """Draw the choice of the image, and a button for the next one that the same networks get right."""
-    numbers = [str(row) for row in following.listed(entry)]
+    numbers = [str(row) for row in following.choices(entry)]
     numbers += [] if example in (*numbers, DRAWN) else [example]
 
     def who(number: str) -> Sequence[str]:

@@ -4,12 +4,12 @@ from typing import Any
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import Palette, Picture
-from retrofit_app.models.kept import kept
+from retrofit_app.models.keep import keep
 
 from .readings import analysis, grouping, overview, record
 
 
-@kept(300)
+@keep(300)
 def picture(entry: runs.Entry, kind: str, palette: Palette, level: int = 0, **options: Any) -> Picture:
     """A picture of a run's levels.
 

@@ -8,18 +8,18 @@ import pandas as pd
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import Neurons
-from retrofit_app.models.kept import kept
+from retrofit_app.models.keep import keep
 from retrofit_app.runs import levels
 
 MEMBERS = 30  # most members of a cluster to name one by one
 
 
-record = kept(2, "Reading the run's levels…")(levels.record)  # one of large networks has hundreds of megabytes
-analysis = kept(2, "Reading the analysis…")(levels.analysis)
-overview = kept(200)(levels.overview)
+record = keep(2, "Reading the run's levels…")(levels.record)  # one of large networks has hundreds of megabytes
+analysis = keep(2, "Reading the analysis…")(levels.analysis)
+overview = keep(200)(levels.overview)
 
 
-@kept(1000)
+@keep(1000)
 def grouping(entry: runs.Entry, level: int, score: str | None = None, seed: int = 0) -> Neurons:
     """See `levels.grouped`."""
     return levels.grouped(entry, record(entry).levels, analysis(entry), level, score, seed)
@@ -51,7 +51,7 @@ def rows_of(grouped: Neurons, picked: list[tuple[int, int]]) -> list[int]:
     ]
 
 
-@kept(16)
+@keep(16)
 def prepare(entry: runs.Entry, _draw: Callable[[runs.Entry, int], None]) -> None:
     """Prepare all levels' pictures in the background, so that the first visit to each is fast.
 

@@ -64,7 +64,7 @@ class Shelf:
         """All of a run's work, last started first."""
         return followups.works_of(entry, self.kind)
 
-    def named(self, entry: runs.Entry, every: Sequence[Work]) -> Parameter:
+    def parameter_of(self, entry: runs.Entry, every: Sequence[Work]) -> Parameter:
         """The parameter: the key of one of these, by default the first, or of a work that has just started."""
         keys = [work.name for work in every]
 
@@ -76,7 +76,7 @@ class Shelf:
 
         return Parameter(self.parameter, keys[0] if keys else "", read, of_run=True, until_run=self.until_run)
 
-    def chosen(self, entry: runs.Entry, every: Sequence[Work], key: str) -> Work | None:
+    def work_of(self, entry: runs.Entry, every: Sequence[Work], key: str) -> Work | None:
         """The work with this key; None for ""."""
         found = next((work for work in every if work.name == key), None)
         # If it is missing, its worker has not written its settings yet.
@@ -223,7 +223,7 @@ def growing(key: str, picture: Picture, heading: str, caption: bool = True) -> N
 # --- deleting -------------------------------------------------------------------------------------
 
 
-def confirmed(key: str, what: str, act: Callable[..., object], *args: Any) -> None:
+def confirmed(key: str, what: str, act: Callable[..., None], *args: Any) -> None:
     """Draw a button that asks before it deletes."""
     with st.popover("Delete", icon=":material/delete:", key=f"{key}-asked"):
         st.button(f"Delete {what} for good", key=key, type="primary", on_click=act, args=args)

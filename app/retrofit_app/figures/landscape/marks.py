@@ -8,11 +8,11 @@ from ..drawing import Trace, mark, scatter
 from ..palette import HALO, SHAPES
 from ..placing import placed
 from ..words import lettered, percent
-from .scale import Scale, frame
+from .scale import frame
 from .words import loss_words, short, values_words
 
 
-def networks(survey: Any, kind: str, scale: Scale, hidden: bool) -> list[Trace]:
+def networks(survey: Any, kind: str, hidden: bool) -> list[Trace]:
     """A marker for each network with its value; hollow, with its distance, if it is off the plane.
 
     Args:
@@ -42,7 +42,7 @@ def networks(survey: Any, kind: str, scale: Scale, hidden: bool) -> list[Trace]:
         tips,
         cliponaxis=False,
         text=texts,
-        textposition=_positions(survey, texts, frame(survey, scale)),
+        textposition=_positions(survey, texts, frame(survey)),
         textfont=HALO,
         marker=mark(
             [shape(marker.name) for marker in survey.markers],

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import Trace, axis, drawn, edge, lettering, line, panels, scatter
+from ..drawing import Trace, axis, edge, lettering, line, panels, picture_of, scatter
 from ..palette import Palette
 from ..picture import Picture
 from ..words import lettered, percent
@@ -75,7 +75,7 @@ def loss_path(path: Any, palette: Palette) -> Picture:
         if path.barrier >= 0.005
         else "there is no barrier: the loss never rises above the line between its ends"
     )
-    return drawn(
+    return picture_of(
         palette,
         traces,
         360,

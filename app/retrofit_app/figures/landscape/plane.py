@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import NOTHING, Trace, axis, drawn, edge, line, mark, scatter, targets
+from ..drawing import NOTHING, Trace, axis, edge, line, mark, picture_of, scatter, targets
 from ..palette import VIRIDIS, Palette
 from ..picture import Picture
 from ..words import lettered, percent
@@ -46,15 +46,15 @@ def landscape_plane(
     is_whole = bool(survey.finished.all())
     first, second, third = map(lettered, survey.through)
     bare: dict[str, Any] = {"showgrid": False, "nticks": 6}
-    left, right, bottom, top = frame(survey, scale)
-    return drawn(
+    left, right, bottom, top = frame(survey)
+    return picture_of(
         palette,
         [
             *(_contours if is_whole else _cells)(survey, kind, scale, palette),
             *([] if path is None else _line(survey, path)),
             _targets(survey),
             *([] if point is None else [_ring(survey, point)]),
-            *networks(survey, kind, scale, hidden),
+            *networks(survey, kind, hidden),
         ],
         HEIGHT,
         f"{'Contours' if is_whole else 'Unfinished picture'} of the {kind} on the plane through {first}, {second} and {third}",

@@ -1,6 +1,5 @@
-"""Values between a landscape's measured points; colours and frame that its pictures share, so that they can be compared."""
+"""Values between a landscape's measured points; colours that pictures share, so that they can be compared."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -21,14 +20,12 @@ KINDS = ("loss", "accuracy")
 
 @dataclass(frozen=True)
 class Scale:
-    """Colours and extent that pictures may share."""
+    """Colours that pictures may share."""
 
     loss: tuple[float, float] = (0.0, PAPER)
     accuracy: tuple[float, float] = (0.0, 100.0)
     clip: float | None = PAPER
     """Losses above it are hatched"""
-    extent: tuple[float, float] | None = None
-    """The frame's width and height, in distances between weights; None for the landscape's own"""
 
 
 def own_scale(survey: Any) -> Scale:
@@ -48,20 +45,9 @@ def own_scale(survey: Any) -> Scale:
     return Scale((low, top), (least, max(most, least + 1e-3)), top if high > top else None)
 
 
-def extent_of(surveys: Sequence[Any]) -> tuple[float, float]:
-    """The smallest width and height that hold each landscape."""
-    spans = [[float(ends[-1] - ends[0]) for ends in (survey.xs, survey.ys)] for survey in surveys]
-    return max(span[0] for span in spans), max(span[1] for span in spans)
-
-
-def frame(survey: Any, scale: Scale) -> tuple[float, float, float, float]:
+def frame(survey: Any) -> tuple[float, float, float, float]:
     """Left, right, bottom and top of the axes."""
-    sides = []
-    for index, ends in enumerate((survey.xs, survey.ys)):
-        low, high = float(ends[0]), float(ends[-1])
-        beyond = max(scale.extent[index] - (high - low), 0) / 2 if scale.extent else 0.0
-        sides += [low - beyond, high + beyond]
-    return sides[0], sides[1], sides[2], sides[3]
+    return float(survey.xs[0]), float(survey.xs[-1]), float(survey.ys[0]), float(survey.ys[-1])
 
 
 def key_of(kind: str, scale: Scale, palette: Palette) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import ceil
 from typing import Any
 
-from ..drawing import TOP, across_paper, axis, edge, mark, note, spread, up_paper
+from ..drawing import TOP, across_paper, axis, edge, error_bars, mark, note, up_paper
 from ..noise import margin
 from ..palette import Palette
 from ..picture import Picture
@@ -83,7 +83,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
         "paper, ± deviation over seeds" if any(line.paper.deviation for line in printed) else "paper",
         "%{y}, paper: %{customdata}",
         paper_mark(palette),
-        error_x=spread([line.paper.deviation or 0 for line in printed], palette.muted),
+        error_x=error_bars([line.paper.deviation or 0 for line in printed], palette.muted),
         customdata=[kind.words(line.paper.mean) for line in printed],
     )
     by_badge = {badge: [line for line in known if line.badge == badge] for badge in ("", *_badges(known))}
@@ -93,7 +93,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
             f"ours ({badge or column.badge}){_interval_words(lines, kind)}",
             "%{y}, ours: %{customdata}",
             mark("square" if badge else "circle", 9 if badge else 10, _colours(same, palette), palette.ink),
-            error_x=spread([_reach(column, line, kind) for line in same], palette.ink),
+            error_x=error_bars([_reach(column, line, kind) for line in same], palette.ink),
             customdata=[_words(line, kind) for line in same],
             cliponaxis=False,  # do not cut a mark at 0
         )

@@ -5,7 +5,7 @@ from html import escape
 from textwrap import wrap
 from typing import Any
 
-from ..drawing import BELOW, Trace, drawn, room, rows, scatter
+from ..drawing import BELOW, Trace, picture_of, room, rows, scatter
 from ..palette import Palette
 from ..picture import Picture
 
@@ -87,7 +87,7 @@ def dot_plot(
     below = [title, *(trace["name"] for trace in traces if trace["showlegend"])]
     bottom = NUMBERS + ENTRY * sum(1 + words.count("<br>") for words in below) + 8
     shown = {"tickvals": list(names), "ticktext": ["<br>".join(each) for each in lines]}
-    return drawn(
+    return picture_of(
         palette,
         traces,
         above + bottom + max(ROW, *(LINE * len(each) for each in lines)) * len(names),

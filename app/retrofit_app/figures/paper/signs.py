@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from ..drawing import axis, edge, spread, up_paper
+from ..drawing import axis, edge, error_bars, up_paper
 from ..palette import Palette
 from ..picture import Picture
 from ..words import listing
@@ -61,7 +61,7 @@ def differences(column: Any, palette: Palette, disagreeing: bool = False) -> Pic
             title,
             "%{y}, ours: %{x:+.2f} points",
             {"symbol": symbol, "size": 10, "color": colours[verdict], "line": {"width": width}},
-            error_x=spread(
+            error_x=error_bars(
                 [claim.interval[1] - claim.ours for _, claim in of_verdict],
                 colours[verdict],
                 arrayminus=[claim.ours - claim.interval[0] for _, claim in of_verdict],

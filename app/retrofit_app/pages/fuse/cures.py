@@ -50,7 +50,7 @@ def words(name: str, value: Any, picks: Picks) -> str:
     return f"Set “{options.title(configs.options(picks)[name])}” to {value}"
 
 
-def cured(picks: Picks, name: str, value: Any) -> Picks:
+def cured_picks(picks: Picks, name: str, value: Any) -> Picks:
     """The picks with a cure, without options that the new method or score does not know."""
     from retrofit_core.system.texts import read_options, written_options
 
@@ -62,4 +62,4 @@ def cured(picks: Picks, name: str, value: Any) -> Picks:
 
 def _apply(name: str, value: Any) -> None:
     """A button's callback."""
-    presets.choose(cured(presets.last(), name, value))
+    presets.choose(cured_picks(presets.last(), name, value))

@@ -137,7 +137,7 @@ def data(picks: Picks) -> None:
     options = data_sets if picks.data in data_sets else [*data_sets, picks.data]
 
     def read(text: str) -> str:
-        name = text if text in options else sources.named(text)
+        name = text if text in options else sources.short_name(text)
         sources.grant([name])
         return name
 

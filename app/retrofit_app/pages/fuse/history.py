@@ -15,7 +15,7 @@ from retrofit_app.runs import methods
 from retrofit_app.shell import navigation, picker
 from retrofit_app.widgets import works
 
-from .views import MOST_TICKS, VIEW, ticked
+from .views import MOST_TICKS, VIEW, ticks_in_address
 
 TABLE, OPEN, MADE, PROBLEMS = "runs-table", "runs-open", "runs-made", "runs-problems"  # keys
 ROW, HEAD, MOST_HIGH = 35, 38, 500  # px of the table
@@ -27,7 +27,7 @@ def history() -> None:
     st.title("Your runs", anchor=False)
     for problem in st.session_state.pop(PROBLEMS, None) or []:
         st.error(escaped(problem))
-    entries, names = picker.choice().entries, ticked()
+    entries, names = picker.choice().entries, ticks_in_address()
     if all(entry.shipped for entry in entries):
         st.caption(
             "You have no runs of your own yet. *New fusion* starts one, and `retrofit fuse … --record FOLDER` records one. These "

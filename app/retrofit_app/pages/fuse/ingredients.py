@@ -25,7 +25,7 @@ def brought(entry: runs.Entry, palette: Palette) -> None:
     st.header("What does each ingredient bring?", anchor=False)
     work = ingredients.work_of(entry)
     if work.state == "done":
-        drawn(entry, work, palette)
+        draw_measured(entry, work, palette)
     elif work.going:
         works.watch(lambda: work.going, lambda: growing(work, entry.config["method"], palette))
     else:
@@ -38,7 +38,7 @@ def brought(entry: runs.Entry, palette: Palette) -> None:
     )
 
 
-def drawn(entry: runs.Entry, work: Work, palette: Palette) -> None:
+def draw_measured(entry: runs.Entry, work: Work, palette: Palette) -> None:
     """Draw the picture and its caption."""
     try:
         steps = steps_of(ingredients.read(work), entry.config["method"])

@@ -87,7 +87,7 @@ def _paths(text: str) -> tuple[str, ...]:
     known = dict(_lines(presets.last().files))
     lines = [line.strip().strip("'\"") for line in text.splitlines()]
     named = tuple(
-        known.get(line) or (line if uploads.is_upload(line) else sources.named(line)) for line in lines if line
+        known.get(line) or (line if uploads.is_upload(line) else sources.short_name(line)) for line in lines if line
     )
     sources.grant(named)
     return named
@@ -95,7 +95,7 @@ def _paths(text: str) -> tuple[str, ...]:
 
 def _rows(path: str) -> str:
     """A splits file's name in configs."""
-    return typed(sources.named(path) if path.strip() else "")
+    return typed(sources.short_name(path) if path.strip() else "")
 
 
 def typed(name: str) -> str:

@@ -57,7 +57,7 @@ def page() -> None:
 def spoken(entry: runs.Entry) -> bool:
     """Show a lecture on a run; return False if nothing was measured for it."""
     palette = widgets.palette()
-    tuned = None if methods.keeps_parents(entry) else tuning_form.chosen(entry)
+    tuned = None if methods.keeps_parents(entry) else tuning_form.shown_tuning(entry)
     slides = lecture.slides(entry, palette, tuned)
     if not slides:
         st.info("Lecture mode needs a run with measured accuracies.", icon=":material/info:")
@@ -70,7 +70,7 @@ def spoken(entry: runs.Entry) -> bool:
 def finished(entry: runs.Entry) -> None:
     """Draw the finding, its ingredients, what was lost where, what the networks saw, fine-tuning and downloads."""
     palette = widgets.palette()
-    tuned = None if methods.keeps_parents(entry) else tuning_form.chosen(entry)
+    tuned = None if methods.keeps_parents(entry) else tuning_form.shown_tuning(entry)
     st.session_state[tuning.TILE] = tuning.tile_of(tuned)
     summary.summary(entry, palette, tuned)
     if sentence := runs.other_version(entry):

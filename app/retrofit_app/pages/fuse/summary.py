@@ -16,7 +16,7 @@ def summary(entry: runs.Entry, palette: figures.Palette, tuned: Work | None = No
     """
     networks, classes = entry.metrics.get("networks"), entry.metrics.get("classes")
     if not networks or not classes:
-        st.title(headline.named(len(entry.config["models"])), anchor=False)
+        st.title(headline.networks_title(len(entry.config["models"])), anchor=False)
         st.markdown(
             f"{escaped(entry.config['method'])}. No accuracies were measured; `retrofit fuse … --evaluate --record` does it."
         )

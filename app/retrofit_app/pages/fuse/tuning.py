@@ -27,7 +27,7 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
     """Draw the fused network's fine-tunings; nothing for methods that keep all networks."""
     if methods.keeps_parents(entry):
         return
-    every, chosen = TUNINGS.of(entry), tuning_form.chosen(entry)
+    every, chosen = TUNINGS.of(entry), tuning_form.shown_tuning(entry)
     if tile_of(chosen) != st.session_state.get(TILE):
         st.rerun()  # the tile above shows another fine-tuning
     if chosen is not None:

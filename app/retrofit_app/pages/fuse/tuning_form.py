@@ -10,7 +10,7 @@ from retrofit_app import runs
 from retrofit_app.address.rule import amount, choice
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
-from retrofit_app.models.kept import kept
+from retrofit_app.models.keep import keep
 from retrofit_app.widgets import controls, works
 from retrofit_app.widgets.works import Shelf
 from retrofit_core.runs.store import FINETUNING, Work
@@ -48,10 +48,10 @@ TUNING = Scope("tuning")
 TUNINGS = Shelf(FINETUNING, "fine-tuning", TUNING, "tuned", _config, until_run=True)
 
 
-def chosen(entry: runs.Entry) -> Work | None:
+def shown_tuning(entry: runs.Entry) -> Work | None:
     """A run's shown fine-tuning; None if there is none."""
     every = TUNINGS.of(entry)
-    return TUNINGS.chosen(entry, every, TUNING.one(TUNINGS.named(entry, every)))
+    return TUNINGS.work_of(entry, every, TUNING.one(TUNINGS.parameter_of(entry, every)))
 
 
 def form(entry: runs.Entry, *, busy: bool) -> None:
@@ -117,7 +117,7 @@ def training_words(entry: runs.Entry, config: Any) -> str:
     )
 
 
-@kept(1, "Reading the network and its data…")
+@keep(1, "Reading the network and its data…")
 def _material(entry: runs.Entry) -> Any:
     """A finished run and its training images."""
     from retrofit_core.runs.finetunings import read_run_to_tune

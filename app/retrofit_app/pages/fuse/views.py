@@ -16,6 +16,6 @@ def view() -> str:
     return VIEW.one(option("view", list(VIEWS), "result", "view of this page", until_run=True))
 
 
-def ticked() -> tuple[str, ...]:
+def ticks_in_address() -> tuple[str, ...]:
     """Names of the runs that are ticked in the list."""
     return VIEW.one(Parameter("ticks", (), Series("|", most=MOST_TICKS, once=True)))

@@ -1,6 +1,6 @@
 """A measured landscape: both planes, one line between two networks and, folded, flatness and recipe."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
@@ -35,7 +35,6 @@ def landscape(
     palette: Palette,
     work: Work,
     look: Drawing,
-    likes: Mapping[str, Work],
     chooser: Callable[[], None],
 ) -> None:
     """Draw one landscape's pictures.
@@ -44,7 +43,7 @@ def landscape(
         ValueError: it is damaged.
     """
     survey = readings.survey_of(work)
-    scale = readings.scale(survey, look.scale, likes)
+    scale = readings.scale(survey, look.scale)
     paths = paths_of(survey)
     point = point_of(survey, look.point)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="landscape-finding"):
@@ -60,7 +59,7 @@ def landscape(
         headline(survey) if average else "",
     ]
     st.markdown(escaped(" ".join(filter(None, said))))
-    controls(paths, likes, look, chooser)
+    controls(paths, look, chooser)
     with st.container(key="planes"):
         for column, kind in zip(st.columns(2, gap="small"), KINDS, strict=True):
             with column:
@@ -103,9 +102,7 @@ def point_of(survey: Any, text: str) -> tuple[int, int] | None:
     return (row, column) if row < rows and column < columns and bool(survey.finished[row, column]) else None
 
 
-def controls(
-    paths: list[tuple[str, str]], likes: Mapping[str, Work], look: Drawing, chooser: Callable[[], None]
-) -> None:
+def controls(paths: list[tuple[str, str]], look: Drawing, chooser: Callable[[], None]) -> None:
     """Draw the choice of landscape, line and colours."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chooser()
@@ -114,14 +111,14 @@ def controls(
         )
         st.selectbox(
             "Colours",
-            [parameters.PAPER, parameters.OWN, *(parameters.LIKE + name for name in likes)],
+            list(parameters.SCALES),
             **LANDSCAPE.control("scale"),
             width=250,
-            format_func=readings.scale_words,
-            help="The paper's scale has losses from 0 to 4.6 and accuracies from 0 to 100 %, the same for every run. With the "
-            "scale of another run, both landscapes have the same colours and the same size. Losses above the scale are hatched.",
+            format_func=parameters.SCALES.__getitem__,
+            help="The paper's scale has losses from 0 to 4.6 and accuracies from 0 to 100 %, the same for every run. "
+            "Losses above the scale are hatched.",
         )
-        if look.scale == parameters.OWN:
+        if look.scale == "own":
             st.badge("own scale: other landscapes have other colours", icon=":material/palette:", color="orange")
 
 

@@ -38,7 +38,7 @@ def form(entry: runs.Entry, *, is_open: bool, busy: bool) -> None:
         if len(names) < 3 and not align:
             st.info(f"A plane needs three networks, and this run has {len(names)}.", icon=":material/info:")
             return
-        asked = parameters.asked(names)
+        asked = parameters.form_values(names)
         ask(names, tunings)
         start_row(entry, config_of(asked, align, tuned), busy)
 

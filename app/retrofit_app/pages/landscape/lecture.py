@@ -1,7 +1,5 @@
 """The landscape on a projector: both planes as large as fits, the run's name, and the finding in a sentence."""
 
-from collections.abc import Mapping
-
 import streamlit as st
 
 from retrofit_app import figures, runs, widgets
@@ -19,14 +17,14 @@ HEIGHT = 572
 HALF_WAY, BARRIER = "What is half way between the networks?", "Is there a barrier between the networks?"
 
 
-def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing, likes: Mapping[str, Work]) -> None:
+def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing) -> None:
     """Draw the planes under their subject and finding.
 
     Raises:
         ValueError: the landscape is damaged.
     """
     survey = readings.survey_of(work)
-    scale, paths = readings.scale(survey, look.scale, likes), paths_of(survey)
+    scale, paths = readings.scale(survey, look.scale), paths_of(survey)
     average = average_words(survey)
     answers = [*filter(None, [average]), headline(survey) or "This landscape is not complete."]
     shown = min(lectures.LECTURE.current("shown"), len(answers))

@@ -34,12 +34,12 @@ def page() -> None:
 @guarded
 def body(entry: runs.Entry, palette: Palette) -> None:
     """Draw all but the sidebar: another line or scale reruns only this."""
-    every, likes = LANDSCAPES.of(entry), readings.comparable(entry)
-    look = parameters.drawing(LANDSCAPES.named(entry, every), list(likes))
-    chosen = LANDSCAPES.chosen(entry, every, look.map)
+    every = LANDSCAPES.of(entry)
+    look = parameters.drawing(LANDSCAPES.parameter_of(entry, every))
+    chosen = LANDSCAPES.work_of(entry, every, look.map)
     is_lecture = lectures.read().lecture
     if is_lecture and chosen is not None and chosen.has_content and not chosen.going:
-        lecture.lecture(entry, palette, chosen, look, likes)
+        lecture.lecture(entry, palette, chosen, look)
         return
     if is_lecture:
         st.info("Lecture mode needs a measured landscape.", icon=":material/info:")
@@ -53,7 +53,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     elif chosen.going:
         works.watch(lambda: chosen.going, lambda: growing(chosen, palette))
     else:
-        finished(entry, palette, chosen, every, look, likes)
+        finished(entry, palette, chosen, every, look)
     st.divider()
     form.form(entry, is_open=chosen is None, busy=chosen is not None and chosen.going)
 
@@ -64,7 +64,6 @@ def finished(
     chosen: Work,
     every: Sequence[Work],
     look: Drawing,
-    likes: dict[str, Work],
 ) -> None:
     """Draw a landscape that is not being measured: its pictures, or why there are none."""
     if chosen.state != "done":
@@ -72,7 +71,7 @@ def finished(
     if not chosen.has_content:
         chooser(every)
         return
-    drawn.landscape(entry, palette, chosen, look, likes, lambda: chooser(every))
+    drawn.landscape(entry, palette, chosen, look, lambda: chooser(every))
     if chosen.state == "done":
         works.delete(LANDSCAPES, entry, chosen, every)
 

@@ -16,8 +16,8 @@ IMAGES = ("32", "64", "128", "256", "512", "1024")
 NONE = "none"
 ALIGNMENTS = (NONE, "Git-Re-Basin", "OTFusion")
 NORMS = ("estimated", "interpolated")
-#: The colours of the paper's figure, those of one landscape, and LIKE with a run's name for that run's.
-PAPER, OWN, LIKE = "paper", "own", "as "
+#: Whose colours.
+SCALES = {"paper": "loss 0 to 4.6, as in the paper", "own": "its own"}
 PATHS = ("0", "1", "2")
 #: Help texts of the form's fields.
 HELP = {
@@ -43,7 +43,7 @@ class Drawing:
 
     map: str
     """Its key; "" if there is none"""
-    scale: str
+    scale: str = declared("paper", one_of(SCALES, "scale of colours"))
     path: str = declared("0", one_of(PATHS, "line between two networks"))
     """The shown line: between the first two networks, the first and the third, or the last two"""
     point: str = declared("", matching(r"\d{1,3}-\d{1,3}", "it is a row and a column, such as 3-7"), of_run=True)
@@ -76,14 +76,9 @@ class Among:
 LANDSCAPE = Scope("landscape")
 
 
-def drawing(key: Parameter, likes: Sequence[str]) -> Drawing:
-    """The landscape that this parameter names, and its colours.
-
-    Args:
-        likes: names of runs whose colours can be used.
-    """
-    scales = [PAPER, OWN, *(LIKE + name for name in likes)]
-    return LANDSCAPE.read(Drawing, [key, option("scale", scales, PAPER, "scale of colours")])
+def drawing(key: Parameter) -> Drawing:
+    """The landscape that this parameter names, and its colours."""
+    return LANDSCAPE.read(Drawing, [key])
 
 
 def among(tuned: Sequence[str]) -> tuple[str | None, str | None]:
@@ -94,7 +89,7 @@ def among(tuned: Sequence[str]) -> tuple[str | None, str | None]:
     return (None if chosen.align == NONE else chosen.align), (None if chosen.tuned == NONE else chosen.tuned)
 
 
-def asked(names: Sequence[str]) -> LandscapeForm:
+def form_values(names: Sequence[str]) -> LandscapeForm:
     """What to measure next, with at least three networks of these names."""
     usual = [name for name in ("parent 0", "parent 1", "fused", *names) if name in names]
     defaults = zip(("first", "second", "third"), dict.fromkeys(usual), strict=False)

@@ -1,54 +1,23 @@
 """What the page reads: surveys, shared colours, a run's networks, what a landscape evaluates."""
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from retrofit_app import runs
 from retrofit_app.figures import lettered
-from retrofit_app.figures.landscape import PAPER, Scale, extent_of, own_scale
-from retrofit_app.models.kept import kept
+from retrofit_app.figures.landscape import Scale, own_scale
+from retrofit_app.models.keep import keep
 from retrofit_app.runs import followups
-from retrofit_app.shell import picker
-from retrofit_core.runs.store import FINETUNING, LANDSCAPE, Work
-
-from . import parameters
+from retrofit_core.runs.store import FINETUNING, Work
 
 
-def comparable(entry: runs.Entry) -> dict[str, Work]:
-    """Name of each other run -> its newest complete landscape."""
-    newest = {}
-    for other in picker.choice().entries:
-        if other.state == "done" and other.name != entry.name:
-            whole = [work for work in followups.works_of(other, LANDSCAPE) if work.state == "done"]
-            newest |= {other.name: whole[0]} if whole else {}
-    return newest
+def scale(survey: Any, name: str) -> Scale:
+    """The scale of this name."""
+    return own_scale(survey) if name == "own" else Scale()
 
 
-def scale(survey: Any, chosen: str, likes: Mapping[str, Work]) -> Scale:
-    """The chosen scale.
-
-    Raises:
-        ValueError: the other landscape is damaged.
-    """
-    if chosen == parameters.OWN:
-        return own_scale(survey)
-    if chosen.startswith(parameters.LIKE):
-        other = survey_of(likes[chosen.removeprefix(parameters.LIKE)])
-        return replace(own_scale(other), extent=extent_of([survey, other]))
-    return Scale()
-
-
-def scale_words(chosen: str) -> str:
-    """A scale's label in the list."""
-    if chosen.startswith(parameters.LIKE):
-        return f"as in run {chosen.removeprefix(parameters.LIKE)}"
-    return {parameters.PAPER: f"loss 0 to {PAPER:g}, as in the paper", parameters.OWN: "its own"}[chosen]
-
-
-@kept(32)
+@keep(32)
 def survey_of(work: Work) -> Any:
     """A landscape so far, a `landscape.Survey`.
 
@@ -63,7 +32,7 @@ def survey_of(work: Work) -> Any:
         raise ValueError(runs.without_folders(error, work.folder.parent)) from error
 
 
-@kept(2, "Reading the networks…")
+@keep(2, "Reading the networks…")
 def material(entry: runs.Entry, tuned: str | None = None) -> Any:
     """A run's networks and images, a `runs.finished.Finished`.
 
@@ -114,7 +83,7 @@ def evaluations(entry: runs.Entry, config: Any) -> dict[str, int]:
     }
 
 
-@kept(64, "Checking the plane…")
+@keep(64, "Checking the plane…")
 def _check(entry: runs.Entry, through: tuple[str, ...], images: int, tuned: str | None) -> None:
     from retrofit_core.inspection.landscape import Landscape
 

@@ -16,7 +16,7 @@ from retrofit_app.address import session
 from retrofit_app.figures import DARK, LIGHT, Palette
 from retrofit_app.figures.palette import SHAPES, TEXT
 from retrofit_app.figures.plane import FEW, axis_words
-from retrofit_app.models.kept import kept
+from retrofit_app.models.keep import keep
 
 from .. import readings
 from ..components import registered
@@ -160,7 +160,7 @@ def _of(palette: Palette) -> dict[str, Any]:
     return {name: getattr(palette, name) for name in names}
 
 
-@kept(300)
+@keep(300)
 def _plane(entry: runs.Entry, level: int, whole: bool) -> bytes:
     """What all groupings of a level share: the neurons' places."""
     grouped = readings.grouping(entry, level)
@@ -182,7 +182,7 @@ def _plane(entry: runs.Entry, level: int, whole: bool) -> bytes:
     )
 
 
-@kept(1000)
+@keep(1000)
 def _marks(entry: runs.Entry, level: int, score: str | None, seed: int, whole: bool) -> bytes:
     """One grouping's data, with the numbers of tooltips in the usual three digits."""
     grouped = readings.grouping(entry, level, score, seed)
@@ -204,7 +204,7 @@ def _digits(values: np.ndarray) -> list[str]:
     return [f"{value:.3g}" for value in values.tolist()]
 
 
-@kept(1000)
+@keep(1000)
 def off_scale(entry: runs.Entry, level: int, whole: bool) -> int:
     """The number of neurons on the border."""
     return int((~figures.marks(readings.grouping(entry, level), whole=whole).inside).sum())

@@ -13,7 +13,7 @@ from . import sources
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def kept(most: int, spinner: str | bool = False, *, of_data: bool = False) -> Callable[[Function], Function]:
+def keep(most: int, spinner: str | bool = False, *, of_data: bool = False) -> Callable[[Function], Function]:
     """Keep a function's results; runs and works among its arguments count by their content. Results are shared: do not modify.
 
     Args:
