@@ -63,9 +63,9 @@ def test_the_best_known_baseline_is_a_reference(monkeypatch):
     monkeypatch.setattr(compared.methods, "goes_level_by_level", lambda entry: "Linear" in entry.config["method"])
     monkeypatch.setattr(compared.methods, "weighs", lambda entry: False)
     (group,) = compared.groups([first], [first, *known])
-    assert group.references[-1].name == "best baseline: OTFusion" and not group.wants_baseline
+    assert group.references[-1].name == "best baseline: OTFusion"
     (group,) = compared.groups([first, known[1]], known)
-    assert "best baseline" not in group.references[-1].name and not group.wants_baseline
+    assert "best baseline" not in group.references[-1].name
 
 
 def test_the_default_is_a_pair_of_one_set_of_parents():
