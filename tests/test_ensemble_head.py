@@ -15,14 +15,10 @@ from tests.properties import assert_close, assert_same_function
 
 X, Y = normal(20, 6), labels(20, 4)
 OWN = [(normal(30, 6, seed=k), labels(30, 4)) for k in range(3)]
-SHARES = torch.tensor(
-    [[0.7, 0.0, 0.2, 1.0], [0.3, 0.0, 0.4, 0.0], [0.0, 0.0, 0.4, 0.0]]
-).double()  # nobody knows class 1
 #: Ways of weighing the parents: options of a fusion.
 WAYS = {
     "equally": {"head": "ensemble"},
     "by importance": {"head": "ensemble", "importance": "conductance", "importance_data": OWN},
-    "by shares": {"head": "ensemble-shares", "class_shares": SHARES},
 }
 
 
@@ -49,9 +45,6 @@ def test_a_head_that_can_fit_them_says_what_the_ensemble_says(options):
     models = parents()
     result = METHODS["KF-Linear"](models, X, ridge=0.0, device="cpu", **options)
     weights = result.levels[-1].scores.view(3, 4)
-    if "class_shares" in options:
-        assert_close(weights, SHARES)
-        weights[:, 1] = 1
     assert_close(result.model(X), by_loop(models, X, (weights / weights.sum(0)).tolist()), 1e-6)
 
 
@@ -103,10 +96,8 @@ class Minus(nn.Module):
         return x - self.mean
 
 
-def test_it_needs_class_scores_and_shares_if_these_weigh():
+def test_it_needs_class_scores_and_takes_no_shares():
     with pytest.raises(ValueError, match="head='ensemble' needs class scores.*Use head='scores'"):
         fuse([mlp((6, 5, 1), seed=k) for k in range(2)], X, head="ensemble")
-    with pytest.raises(ValueError, match=r"head='ensemble-shares' needs class_shares of shape \(3, 4\)"):
-        fuse(parents(5), X, head="ensemble-shares")
     with pytest.raises(ValueError, match="class_shares have no effect with head='ensemble'"):
-        fuse(parents(5), X, head="ensemble", class_shares=SHARES)
+        fuse(parents(5), X, head="ensemble", class_shares=torch.ones(3, 4))

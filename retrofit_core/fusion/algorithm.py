@@ -27,7 +27,7 @@ from .task import Algorithm, Plan, Takes, Task, carry_out
 from .walk import Step, Walk
 from .wide import joined, parts_of, with_parts
 
-Head = Literal["scores", "mean", "shares", "ensemble", "ensemble-shares"]
+Head = Literal["scores", "mean", "shares", "ensemble"]
 
 
 def fuse(
@@ -133,7 +133,7 @@ class Retrofit(Algorithm):
         "scores",
         "what the fused network should say: the mean of the parents' class scores by importance (scores, as in Algorithm "
         "1), equally (mean), or by each parent's share of the class's training samples (shares); or what their ensemble "
-        "says, by importance (ensemble) or by these shares (ensemble-shares)",
+        "says, by importance (ensemble)",
         title="Targets of the classes",
     )
     scored: Literal["all", "head"] = setting(
@@ -163,11 +163,7 @@ class Retrofit(Algorithm):
     @property
     def needs_shares(self) -> bool:
         """Whether it needs each parent's share of each class."""
-        return self.head in ("shares", "ensemble-shares")
-
-    @property
-    def _ensembles(self) -> bool:
-        return self.head.startswith("ensemble")
+        return self.head == "shares"
 
     def plan(self, task: Task) -> FusionPlan:
         """Cut parents and fused network into levels and check that they can be fused; see `Algorithm`."""
@@ -188,16 +184,18 @@ class Retrofit(Algorithm):
         )
         check_groupings(levels, self.grouping)
         self.fit.check(levels, task.inputs[:2].to(task.device, task.dtype))
-        levels = with_parts(levels) if self._takes_parts else levels
+        if isinstance(self.fit, Ridge) and not self.fit.needs_parents_weights and self.head != "ensemble":
+            levels = with_parts(levels)
         for parent in levels.parents:
             task.importance.check(Neurons.of(parent))
         self._check_shares(task, levels)
-        shape = output_shape(task.parents[0], task.inputs, "parent 0") if self.centre or self._ensembles else ()
+        votes = self.head == "ensemble"
+        shape = output_shape(task.parents[0], task.inputs, "parent 0") if self.centre or votes else ()
         if self.centre:
             classes = check_class_scores(shape, "centring", "Leave centre out.")
             recentred(task, [[0.0] * classes] * len(task.parents))
-        if self._ensembles:
-            check_class_scores(shape, f"head={self.head!r}", "Use head='scores'.", ("head", "scores"))
+        if votes:
+            check_class_scores(shape, "head='ensemble'", "Use head='scores'.", ("head", "scores"))
         check_parents_data(task)
         levels.check_memory(len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
         return FusionPlan(task, levels=levels)
@@ -239,11 +237,6 @@ class Retrofit(Algorithm):
         config = self.config(task) | ({"mean_logits": means} if self.centre else {})
         return FusionResult(levels.model, walk.reports, config, importance=importance)
 
-    @property
-    def _takes_parts(self) -> bool:
-        """Whether very many classes may be fitted some at a time."""
-        return isinstance(self.fit, Ridge) and not self.fit.needs_parents_weights and not self._ensembles
-
     def _level(self, step: Step, search: Search, s: Tensor) -> LevelReport:
         """Fuse one level."""
         if step.level.part:
@@ -260,7 +253,7 @@ class Retrofit(Algorithm):
 
     def voted(self, step: Step, s: Tensor) -> Step:
         """The step, whose targets are the ensemble's answers if that is asked for and the level is the last one."""
-        return replace(step, votes=s) if self._ensembles and step.level.head else step
+        return replace(step, votes=s) if self.head == "ensemble" and step.level.head else step
 
     def _weighing(self, s: Tensor) -> Tensor:
         """(width,) a parent's scores at a level as weights of its neurons."""

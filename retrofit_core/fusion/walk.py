@@ -186,11 +186,6 @@ class Step:
         return self.walk.fused[self.index]
 
     @property
-    def name(self) -> str:
-        """The level's name."""
-        return self.level.name
-
-    @property
     def parents(self) -> list[Level]:
         """Each parent's level."""
         return [levels[self.index] for levels in self.walk.parents]
@@ -245,7 +240,7 @@ class Step:
 
     def emit(self, phase: str) -> None:
         """Report a phase of the level to the monitor."""
-        self.walk.monitor.emit("phase", name=phase, level=self.name)
+        self.walk.monitor.emit("phase", name=phase, level=self.level.name)
 
     @torch.no_grad()
     def carry(self) -> None:
@@ -311,7 +306,7 @@ class Step:
                     collect.add([chosen(tensor, counted) for tensor in x], z)
         with self.walk.stopwatch.phase("moments"):
             sums = collect.finish()
-        check_sums(self.name, sums.zz)
+        check_sums(self.level.name, sums.zz)
         return sums
 
     def _collector(self, form: Form, dtype: torch.dtype) -> LayerSums:

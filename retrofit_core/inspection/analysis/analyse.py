@@ -96,7 +96,7 @@ def analyse(
     levels = []
     for step in walk:
         index = step.index
-        monitor.emit("phase", name="analysis: levels", level=step.name, index=index, total=len(reports))
+        monitor.emit("phase", name="analysis: levels", level=step.level.name, index=index, total=len(reports))
         level_scores = {name: values[index].to(device) for name, values in scores.items()}
         begun = plan.levels.stream(index)[0]
         grouped = levels[begun] if begun < index else None
