@@ -37,7 +37,7 @@ def test_runs_of_the_same_parents_stand_together_with_their_references():
     groups = compared.groups([first, other, second], [first, second, other])
     assert [[row.id for row in group.rows] for group in groups] == [["hf-linear", "kf-gradient"], ["kf-linear"]]
     assert [row.name for row in groups[0].references] == ["network A", "network B", "ensemble", "plain average"]
-    assert groups[0].best_parent.name == "network A" and groups[0].wants_baseline
+    assert groups[0].best_parent.name == "network A"
     assert groups[0].title == "2 cnn networks (sharded split) on digits, conductance importance, of run hf-linear"
 
 
