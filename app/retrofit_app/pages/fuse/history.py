@@ -83,9 +83,9 @@ def table(entries: Sequence[runs.Entry], ticks: list[str]) -> None:
         st.session_state[MADE] = (names, first if first == now else None, st.session_state[MADE][2])
         VIEW.change(ticks=tuple(first))
 
-    column = st.column_config
+    column, lines = st.column_config, pd.DataFrame([line(entry, picker.choice().entry.name) for entry in entries])
     st.dataframe(
-        pd.DataFrame([line(entry, picker.choice().entry.name) for entry in entries]),
+        lines.drop(columns="state") if all(entry.state == "done" for entry in entries) else lines,
         key=key,
         hide_index=True,
         height=min(ROW * len(entries) + HEAD, MOST_HIGH),
@@ -103,7 +103,9 @@ def table(entries: Sequence[runs.Entry], ticks: list[str]) -> None:
             "±": column.NumberColumn("±", format="%.1f", width=40, help="Half the 95 % interval, in points."),
             "state": column.TextColumn("state", width=84),
             "importance": column.TextColumn("importance", width=92),
-            "networks": column.TextColumn("networks", width=88, help="How many, and on which split they were trained."),
+            "networks": column.TextColumn(
+                "networks", width=130, help="How many, and on which split they were trained."
+            ),
             "data": column.TextColumn("data", width=58),
             "samples": column.NumberColumn("samples", width=66),
             "seed": column.NumberColumn("seed", width=46),
