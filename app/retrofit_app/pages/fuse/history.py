@@ -96,21 +96,21 @@ def table(entries: Sequence[runs.Entry], ticks: list[str]) -> None:
         alt="Runs with their accuracies and settings.",
         column_config={
             "open": column.ButtonColumn(
-                "", width=72, on_click=lambda: session.open_run(names[st.session_state[OPEN]["row"]]), key=OPEN
+                "", width=64, on_click=lambda: session.open_run(names[st.session_state[OPEN]["row"]]), key=OPEN
             ),
-            "method": column.TextColumn("method", width=96),
+            "method": column.TextColumn("method", width=88),
             "accuracy": column.NumberColumn("accuracy", format="%.1f %%", width=72, help="Of the fused network."),
             "±": column.NumberColumn("±", format="%.1f", width=40, help="Half the 95 % interval, in points."),
             "state": column.TextColumn("state", width=84),
-            "importance": column.TextColumn("importance", width=92),
+            "importance": column.TextColumn("importance", width=84),
             "networks": column.TextColumn(
-                "networks", width=130, help="How many, and on which split they were trained."
+                "networks", width=108, help="How many, and on which split they were trained."
             ),
-            "data": column.TextColumn("data", width=58),
-            "samples": column.NumberColumn("samples", width=66),
-            "seed": column.NumberColumn("seed", width=46),
-            "made": column.DatetimeColumn("made", format="D MMM YYYY", width=90),
-            "run": column.TextColumn("run", width=142),
+            "data": column.TextColumn("data", width=48),
+            "samples": column.NumberColumn("samples", width=60),
+            "seed": column.NumberColumn("seed", width=42),
+            "made": column.DatetimeColumn("made", format="D MMM YYYY", width=84),
+            "run": column.TextColumn("run", width=130),
         },
     )
 
