@@ -10,10 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from .network import Network
-from .tracing import arguments
+from .tracing import leaves_of
 
 
 @torch.no_grad()
@@ -46,7 +45,7 @@ def mean_logits(
         own_data: (inputs, labels) of each network.
     """
     sets = [list(batch) for batch in batches]
-    sets += [[leaf for leaf in pytree.tree_leaves(arguments(x)) if isinstance(leaf, Tensor)] for x, _ in own_data]
+    sets += [leaves_of(x) for x, _ in own_data]
     leaves = [torch.cat([tensor.cpu() for tensor in column]) for column in zip(*sets, strict=True)]
     first = dict[tuple[bytes, ...], int]()
     for row in range(len(leaves[0])):

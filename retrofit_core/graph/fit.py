@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 
 from ..fusion.fit import Ridge
 from ..fusion.fit.ridge import IN_BLOCKS, WITH_ATTENTIONS, _as_varied
@@ -63,6 +63,12 @@ class ClosedForm:
                     f"layer {layer.name!r}: active=True compares neurons by what the next layer reads of them, which is known "
                     "only for chains of layers that read every neuron at the same places. Leave it out."
                 )
+
+    def before(self, number: int) -> list[fx.Node]:
+        """What is read of the fused network."""
+        layer = self.groups.fused.layers[number]
+        read = [] if layer.table else [*(op.x for op in layer.operations), *layer.stream]
+        return list(dict.fromkeys(read))
 
     def solve(self, step: Step, sums: Moments | Rows, parts: Tensor | None) -> Solution:
         """Every parent neuron's own fit, or its own weights; its Gram matrix (m, m) is that by which neurons are grouped.
@@ -192,19 +198,6 @@ def fitted(step: Step, sums: Moments | Rows, solution: Solution, found: Grouping
         solution.strength,
         cross_error(sums, s, labels, missing, V),
         untouched,
-    )
-
-
-def mixed(step: Step, sums: Moments | Rows, solution: Solution) -> tuple[Grouping, Fitted]:
-    """Write the weights of a layer that mixes positions, whose z are targets."""
-    layer, d = step.layer, step.layer.width
-    ones = torch.ones(d, dtype=torch.float64, device=step.device)
-    missing = torch.cat([torch.diag(ones), _stream(step)])
-    V = solution.weights(missing)
-    write(layer, step.nets[-1].weights, V)
-    error = approximation_error(sums, Targets(missing, ones), V)
-    return Grouping(torch.arange(d, device=step.device), d, float("nan")), Fitted(
-        sums.form, error, 0.0, solution.strength
     )
 
 

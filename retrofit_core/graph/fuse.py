@@ -5,7 +5,7 @@ Legend: N rows, p inputs of the fused layer, m neurons of all parents side by si
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from ..fusion.algorithm import Retrofit
-from ..fusion.fit import Ridge
+from ..fusion.fit import Gradient, Ridge
 from ..fusion.fit.heads import read_back
-from ..fusion.grouping import Grouping, SameIndex
+from ..fusion.grouping import Grouping, assigned
 from ..fusion.importance import Importance, Uniform
-from ..fusion.moments import Moments, dual_bytes, dual_is_cheaper
+from ..fusion.moments import dual_bytes, dual_is_cheaper
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report, table_row
 from ..fusion.samples import as_inputs, parents_data
 from ..fusion.walk import level_generator
@@ -25,15 +25,16 @@ from ..networks.norm_statistics import reset_statistics
 from ..networks.outputs import check_class_scores
 from ..system import device as devices
 from ..system.runtime import Runtime
+from .blocks import ByDescent, in_blocks
 from .centring import bias_of_logits, mean_logits
-from .fit import ClosedForm, fitted, mixed
+from .fit import ClosedForm, fitted
 from .graph import load
 from .groups import Groups
 from .heads import Heads, bases, head_sums, heads_of
 from .layers import Layer, weight_of
 from .network import Network, networks_of
 from .scores import check_scores, parents_scores
-from .tracing import Inputs, arguments, check_copy
+from .tracing import Inputs, check_copy, leaves_of
 from .walk import Step, Walk, side_by_side
 
 
@@ -67,139 +68,110 @@ def fuse(
     """
     runtime = runtime or Runtime()
     with devices.exact(), torch.no_grad():
-        fusion = planned(models, data, method, importance or Uniform(), target, class_shares, logits, seed, runtime)
+        fusion = Fusion(
+            models, data, method, importance or Uniform(), target, class_shares, logits, seed, runtime or Runtime()
+        )
         return fusion.run()
 
 
-def planned(
-    models: Sequence[nn.Module],
-    data: object,
-    method: Retrofit,
-    importance: Importance,
-    target: nn.Module | None,
-    class_shares: Tensor | None,
-    logits: Sequence[str | int],
-    seed: int,
-    runtime: Runtime,
-) -> "Fusion":
-    """Trace and check; no work. See `fuse`."""
-    device = devices.pick(runtime.device)
-    inputs, labels = as_inputs(data)
-    model = copy.deepcopy(target if target is not None else models[0]).eval()
-    of_device = [*(devices.on_device(parent, device) for parent in models), model.to(device)]
-    moved = pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), inputs)
-    nets = networks_of(of_device, moved, logits)
-    check_copy(model, nets[-1].graph, pytree.tree_map_only(Tensor, lambda tensor: tensor[:3], moved), logits)
-    _check_alike(nets)
-    leaves = [leaf for leaf in pytree.tree_leaves(arguments(inputs)) if isinstance(leaf, Tensor)]
-    size, counted = min(net.batch() for net in nets), tokens_of(inputs)
-    groups = Groups(nets, method.grouping)
-    sample = [leaf[:2].to(device) for leaf in leaves]
-    attentions = zip(*(heads_of(net, sample) for net in nets), strict=True)
-    heads = [list(of_nets) for of_nets in attentions if all(of_nets)]
-    classes = len(nets[-1].columns[-1])
-    if method.head.startswith("ensemble"):
-        for output in nets[0].graph.outputs:
-            shape = nets[0].spaces.neurons.shape(output)[1:]
-            check_class_scores(shape, f"head={method.head!r}", "Use head='scores'.", ("head", "scores"))
-    if method.needs_shares and (class_shares is None or class_shares.shape != (len(models), classes)):
-        raise ValueError(
-            f"head={method.head!r} needs class_shares of shape {(len(models), classes)}: each parent's share of each class."
-        )
-    biases = [bias_of_logits(net, sample, f"parent {k}") for k, net in enumerate(nets[:-1])] if method.centre else []
-    assert isinstance(method.fit, Ridge)
-    own_data = parents_data(importance.data, (inputs, labels), len(models))
-    check_scores(nets[:-1], importance, own_data)
-    fusion = Fusion(
-        nets,
-        model,
-        [list(batch) for batch in zip(*(leaf.split(size) for leaf in leaves), strict=True)],
-        [None] * -(-len(leaves[0]) // size) if counted is None else list(counted.split(size)),
-        groups,
-        method,
-        ClosedForm(method.fit, groups, bool(heads)),
-        importance,
-        own_data,
-        class_shares,
-        seed,
-        runtime,
-        heads,
-        biases,
-    )
-    fusion.carried = fusion._carried()
-    for *_, ours in heads:  # their spaces are not grouped
-        for number, places in ours.places:
-            for space in nets[-1].columns[number][places.flatten(), 0].unique().tolist():
-                groups.keep(space)
-    for space, writers in groups.writers.items():
-        if not writers:
-            groups.keep(space)
-    return fusion
-
-
-@dataclass(eq=False)
 class Fusion:
-    """One fusion: `run` is Algorithm 1."""
+    """One fusion: making it traces and checks, without work; `run` is Algorithm 1. See `fuse`."""
 
-    nets: list[Network]
-    """Parents and, last, the fused network"""
-    model: nn.Module
-    """That becomes the fused one"""
-    batches: list[list[Tensor]]
-    tokens: list[Tensor | None]
-    """For each batch, which tokens count"""
-    groups: Groups
-    method: Retrofit
-    form: ClosedForm
-    importance: Importance
-    own_data: Sequence[tuple[Any, Tensor | None]]
-    """(inputs, labels) of each parent"""
-    class_shares: Tensor | None
-    seed: int
-    runtime: Runtime
-    heads: list[list[Heads]]
-    """The heads of each attention in each network"""
-    biases: list[str]
-    """The bias of each parent's logits, if these are centred"""
-    carried: set[str] = field(default_factory=set)
-    """Parameters and buffers that are not fitted and not yet written"""
-    reports: list[LevelReport] = field(default_factory=list)
+    def __init__(
+        self,
+        models: Sequence[nn.Module],
+        data: object,
+        method: Retrofit,
+        importance: Importance,
+        target: nn.Module | None,
+        class_shares: Tensor | None,
+        logits: Sequence[str | int],
+        seed: int,
+        runtime: Runtime,
+    ) -> None:
+        self.method, self.importance, self.class_shares = method, importance, class_shares
+        self.seed, self.runtime, self.device = seed, runtime, devices.pick(runtime.device)
+        inputs, labels = as_inputs(data)
+        self.model = copy.deepcopy(target if target is not None else models[0]).eval().to(self.device)
+        of_device = [*(devices.on_device(parent, self.device) for parent in models), self.model]
+        moved = pytree.tree_map_only(Tensor, lambda tensor: tensor.to(self.device), inputs)
+        nets = networks_of(of_device, moved, logits)
+        check_copy(self.model, nets[-1].graph, pytree.tree_map_only(Tensor, lambda tensor: tensor[:3], moved), logits)
+        _check_alike(nets)
+        leaves, sample = leaves_of(inputs), [leaf[:2] for leaf in leaves_of(moved)]
+        attentions = zip(*(heads_of(net, sample) for net in nets), strict=True)
+        #: The heads of each attention in each network
+        self.heads = [list(of_nets) for of_nets in attentions if all(of_nets)]
+        if isinstance(method.fit, Gradient):
+            nets, self.heads = [in_blocks(net, method.boundaries) for net in nets], []
+        self.nets, self.fused = nets, nets[-1]  # parents and, last, the fused network
+        size, counted = min(net.batch() for net in nets), tokens_of(inputs)
+        self.batches = [list(batch) for batch in zip(*(leaf.split(size) for leaf in leaves), strict=True)]
+        #: For each batch, which tokens count
+        self.tokens = [None] * len(self.batches) if counted is None else list(counted.split(size))
+        self.groups = Groups(nets, method.grouping)
+        self.form: ClosedForm | ByDescent
+        if isinstance(method.fit, Ridge):
+            self.form = ClosedForm(method.fit, self.groups, bool(self.heads))
+        else:
+            assert isinstance(method.fit, Gradient)
+            self.form = ByDescent(method.fit, self.groups, self.model)
+        self._check_classes()
+        #: The bias of each parent's logits, if these are centred
+        self.biases = [bias_of_logits(net, sample, f"parent {k}") for k, net in enumerate(nets[:-1]) if method.centre]
+        self.own_data = parents_data(importance.data, (inputs, labels), len(models))
+        check_scores(nets[:-1], importance, self.own_data)
+        #: Parameters and buffers that are not fitted and not yet written
+        self.carried = self._carried() if isinstance(self.form, ClosedForm) else set()
+        self.reports: list[LevelReport] = []
+        kept = {space for space, writers in self.groups.writers.items() if not writers}
+        for *_, ours in self.heads:  # their spaces are not grouped
+            for number, places in ours.places:
+                kept |= set(self.fused.columns[number][places.flatten(), 0].tolist())
+        for space in kept:
+            self.groups.keep(space)
+
+    def _check_classes(self) -> None:
+        """Check that the outputs are class scores, and the shares are theirs, where the head needs them."""
+        method, expected = self.method, (len(self.nets) - 1, self.fused.widths[-1])
+        for output in self.fused.graph.outputs if method.head.startswith("ensemble") else ():
+            shape = self.fused.spaces.neurons.shape(output)[1:]
+            check_class_scores(shape, f"head={method.head!r}", "Use head='scores'.", ("head", "scores"))
+        if method.needs_shares and (self.class_shares is None or tuple(self.class_shares.shape) != expected):
+            raise ValueError(
+                f"head={method.head!r} needs class_shares of shape {expected}: each parent's share of each class."
+            )
 
     def run(self) -> FusionResult:
         """Algorithm 1."""
-        device, memory, monitor = devices.pick(self.runtime.device), self.runtime.memory, self.runtime.monitor
+        device, memory, monitor = self.device, self.runtime.memory, self.runtime.monitor
         config: dict[str, Any] = {"seed": self.seed}
         if self.biases:
             config["mean_logits"] = means = mean_logits(self.nets[:-1], self.batches, self.own_data)
             for net, name, mean in zip(self.nets, self.biases, means, strict=False):
                 net.weights[name] = net.weights[name] - torch.tensor(mean).to(net.weights[name])
         scored = parents_scores(self.nets[:-1], self.importance, self.own_data, monitor)
-        self.groups.scores = [[self._weighing(s) for s in parent.values] for parent in scored]
+        at_head = self.method.scored == "head"
+        self.groups.scores = [[s.mean().expand_as(s) if at_head else s for s in parent.values] for parent in scored]
         walks = [Walk(net.graph, self.batches, device, memory) for net in self.nets]
         self._carry()
-        names, fused = [layer.name for layer in self.fused.layers], [len(columns) for columns in self.fused.columns]
-        widths = [tuple(map(len, self.groups.columns(number)[:-1])) for number in range(len(names))]
-        monitor.emit("plan", names=names, widths=widths, fused=fused)
+        names, widths = [layer.name for layer in self.fused.layers], [net.widths for net in self.nets]
+        monitor.emit("plan", names=names, widths=[*zip(*widths[:-1], strict=True)], fused=widths[-1])
         clock = devices.Stopwatch(device)
         for number in monitor.each("level", range(len(names))):  # line 1: bottom-up
             s = self._weights([parent.values[number] for parent in scored], number).to(device)  # line 3
             votes = s if self.method.head.startswith("ensemble") and number in self.fused.last else None
-            step = Step(self.nets, walks, number, clock, self.tokens, self.batches, votes)
-            step.go(memory - self._bytes(number))
+            generator = level_generator(self.seed, number)
+            step = Step(self.nets, walks, number, clock, self.tokens, self.batches, generator, votes)
+            step.go(self.form.before(number), memory - self._bytes(number))
             self._fit_heads(step)
-            report = self._table(step, s) if step.layer.table else self._layer(step, s)
-            self.reports.append(replace(report, stream=self._stream(number), seconds=clock.read()))
+            self.reports.append(replace(self._layer(step, s), stream=self._stream(number), seconds=clock.read()))
             monitor.emit("fitted", row=table_row(self.reports[-1]))
         load(self.model, self.fused.weights)
         if len(self.batches[0]) == 1 and self.batches[0][0].is_floating_point():
             x = torch.cat([batch for (batch,) in self.batches])
             reset_statistics(self.model, x, keep_function=True, batch=len(self.batches[0][0]))
         return FusionResult(self.model, self.reports, config, importance=[parent.report for parent in scored])
-
-    @property
-    def fused(self) -> Network:
-        """The fused network."""
-        return self.nets[-1]
 
     def _layer(self, step: Step, s: Tensor) -> LevelReport:
         """Fuse one layer.
@@ -208,66 +180,49 @@ class Fusion:
             s: (m,) weights of its neurons.
         """
         layer, groups, number, m = step.layer, self.groups, step.number, sum(step.widths)
-        emit, generator = self.runtime.monitor.emit, level_generator(self.seed, number)
-        begun, cost, report = groups.begun(number), float("nan"), {"algorithm": "stream"}
+        begun, cost, report = groups.begun(number), float("nan"), groups.report_of(number)
+        emit, clock, memory = self.runtime.monitor.emit, step.clock, self.runtime.memory
         grams = self._grams(step, begun)
-        if begun and layer.mixes:
-            self._group(step, begun, step.gram(), grams, generator)
-            begun = []
-        targets = groups.targets(number, s.cpu()).to(step.device).split(step.widths) if layer.mixes else ()
-        # line 2: z of the parents, x of the fused network
-        dtype = self.form.fit.products(next(iter(self.fused.weights.values())).dtype, step.device)
-        parts = groups.parts_of_columns(number)
-        parts = None if parts is None else parts.to(step.device)
-        sums = step.moments(dtype, parts, self.runtime.memory, targets)
-        with step.clock.phase("solve"):
-            solution = self.form.solve(step, sums, parts)
+        raw = layer.table or layer.mixes or isinstance(self.form, ByDescent)
+        if raw:  # the neurons are grouped by the parents' outputs alone
+            sums = step.of_neurons()
+            cost, report = self._group(step, begun, sums.zz, {number: sums.zz, **grams}) or (cost, report)
+        if isinstance(self.form, ClosedForm) and not layer.table:  # line 2: z of the parents, x of the fused network
+            dtype = self.form.fit.products(next(iter(self.fused.weights.values())).dtype, step.device)
+            parts = groups.parts_of_columns(number)
+            parts = None if parts is None else parts.to(step.device)
+            targets = [A.to(step.device) for A in groups.of_positions(number)] if layer.mixes else ()
+            sums = step.moments(dtype, parts, memory, targets)
+            with clock.phase("solve"):
+                solution = self.form.solve(step, sums, parts)
         emit("phase", name="grouping", level=layer.name)
-        if begun:  # line 4: the groups, space by space
-            with step.clock.phase("group"):
-                zz = {number: sums.zz[:m, :m], **grams}
-                cost, report = self._group(step, begun, solution.gram, zz, generator)
+        if not raw:  # line 4: the groups, space by space
+            cost, report = self._group(step, begun, solution.gram, {number: sums.zz[:m, :m], **grams}) or (cost, report)
         self._carry()
         emit("phase", name="fit", level=layer.name)
         # lines 5-9: targets T = z A, and the weights of the layer
-        with step.clock.phase("solve"):
-            if layer.mixes:
-                found, result = mixed(step, sums, solution)
+        with clock.phase("solve"):
+            basis = groups.bases.get(number)
+            weights = None if basis is None else groups.targets(number, s.cpu()).to(step.device)
+            reading = None if weights is None else read_back(weights, sums.zz[:m, :m])
+            found = Grouping(groups.labels_of(number).to(step.device), layer.width, cost, report, weights, reading)
+            if isinstance(self.form, ByDescent):
+                result = self.form.fitted(step, found, s, self.runtime.monitor)
+            elif layer.table:  # it has a row for each token: means of the parents' rows are the targets of every token
+                result = Fitted("lookup", 0.0, 0.0, 0.0)
             else:
-                labels, basis = groups.labels_of(number).to(step.device), groups.bases.get(number)
-                weights = None if basis is None else groups.targets(number, s.cpu()).to(step.device)
-                reading = None if weights is None else read_back(weights, sums.zz[:m, :m])
-                if (groups.fused.columns[number][:, 0] < 0).all():
-                    report = {"algorithm": SameIndex.__name__}
-                found = Grouping(labels, layer.width, cost, report, weights, reading)
                 result = fitted(step, sums, solution, found, s)
-        with step.clock.phase("report"):
-            widths, s = ((layer.width,), torch.ones(layer.width).to(s)) if layer.mixes else (step.widths, s)
-            return level_report(layer, widths, sums, s, found, result)
-
-    def _table(self, step: Step, s: Tensor) -> LevelReport:
-        """A table has a row for each token, so means of the parents' rows are the targets of every token."""
-        number, generator = step.number, level_generator(self.seed, step.number)
-        zz, begun = step.gram(), self.groups.begun(step.number)
-        if begun:
-            self._group(step, begun, zz, {number: zz, **self._grams(step, begun)}, generator)
-        self._carry()
-        rows = sum(len(batch[0]) for batch in self.batches)
-        sums = Moments(zz, zz.new_zeros(len(zz)), zz.new_zeros(0, 0), zz.new_zeros(0, len(zz)), rows, False)
-        found = Grouping(self.groups.labels_of(number).to(step.device), step.layer.width, 0.0)
-        return level_report(step.layer, step.widths, sums, s, found, Fitted("lookup", 0.0, 0.0, 0.0))
+        with clock.phase("report"):
+            return level_report(layer, step.widths, sums, s, found, result)
 
     def _stream(self, number: int) -> str:
         """The name of the layer at which a layer's only space began, if others make its neurons too."""
         spaces = self.fused.columns[number][:, 0].unique().tolist()
-        writers = self.groups.writers[spaces[0]] if len(spaces) == 1 and spaces[0] >= 0 else []
+        alone = len(spaces) == 1 and spaces[0] >= 0 and not self.fused.layers[number].mixes
+        writers = self.groups.writers[spaces[0]] if alone else []
         return self.fused.layers[writers[0]].name if len(writers) > 1 else ""
 
     # --- weights of neurons -----------------------------------------------------------------------------------------------------
-
-    def _weighing(self, s: Tensor) -> Tensor:
-        """(width,) a parent's scores as weights of its neurons."""
-        return s.mean().expand_as(s).clone() if self.method.scored == "head" else s.clone()
 
     def _weights(self, scores: Sequence[Tensor], number: int) -> Tensor:
         """(m,) weights of a layer's neurons; classes get those of the head.
@@ -275,6 +230,10 @@ class Fusion:
         Args:
             scores: (width,) of each parent.
         """
+        if self.fused.layers[number].mixes:
+            return torch.cat(
+                [torch.full((net.widths[number],), 1 / net.widths[number]).double() for net in self.nets[:-1]]
+            )
         head, shares, weights = self.method.head, self.class_shares, self.groups.of_layer(number)
         widths, mean = [len(s) for s in scores], torch.cat(list(scores)).mean()
         for k, (own, s) in enumerate(zip(weights.split(widths), scores, strict=True)):
@@ -290,17 +249,21 @@ class Fusion:
     # --- groups -----------------------------------------------------------------------------------------------------------------
 
     def _group(
-        self, step: Step, begun: Sequence[int], gram: Tensor, grams: Mapping[int, Tensor], generator: torch.Generator
-    ) -> tuple[float, dict[str, Any]]:
-        """Group the spaces that begin at a layer."""
-        grams, cost, report = {step.number: gram, **grams}, 0.0, dict[str, Any]()
-        for space in begun:
-            family = self.fused.spaces[space].family
-            if family is not None and family not in self.groups.parts:
-                self.groups.group_parts(space, grams, generator)
-            own, report = self.groups.group(space, step.number, gram, grams, generator)
-            cost += own
-        return cost, report
+        self, step: Step, begun: Sequence[int], gram: Tensor, grams: Mapping[int, Tensor]
+    ) -> tuple[float, dict[str, Any]] | None:
+        """Group the spaces that begin at a layer; their cost, and facts about the search. None if none begin."""
+        cost, report = 0.0, dict[str, Any]()
+        with step.clock.phase("group"):
+            for space in begun:
+                family = self.fused.spaces[space].family
+                if family is not None and family not in self.groups.parts:
+                    self.groups.group_parts(space, grams, step.generator)
+                own, report = self.groups.group(space, step.number, gram, grams, step.generator)
+                cost += own
+        if not self.groups.plain(step.number):
+            kinds = len(self.fused.columns[step.number][:, 0].unique())
+            report = {"algorithm": report.get("algorithm"), "kinds": kinds}
+        return (cost, report) if begun else None
 
     def _grams(self, step: Step, begun: Sequence[int]) -> dict[int, Tensor]:
         """(m, m) the parents' inner products at later layers with which a layer's neurons are compared, for which they run
@@ -310,9 +273,7 @@ class Fusion:
             family = self.fused.spaces[space].family
             if family is not None and family not in self.groups.parts:
                 later |= set(self.groups.family(space))
-        ahead = [
-            Step(self.nets, step.walks, k, step.clock, self.tokens, self.batches) for k in sorted(later - {step.number})
-        ]
+        ahead = [replace(step, number=k, votes=None) for k in sorted(later - {step.number})]
         if not ahead:
             return {}
         sums = {other.number: 0.0 for other in ahead}
@@ -349,8 +310,9 @@ class Fusion:
                 rows = sum(widths[:net]) + rows
                 weights[number][rows[:, None], columns] = A
                 labels[number][rows] = columns[_nearest(A)]
+            report = {**found.report, "heads": found.labels.tolist(), "heads_cost": found.cost}
             for number in weights:
-                groups.bases[number] = weights[number], labels[number]
+                groups.bases[number], groups.reports[number] = (weights[number], labels[number]), report
 
     def _outgoing(self, theirs: Sequence[Heads], ours: Heads) -> Tensor:
         """(D, n) weights of what reads the values, to the fused stream if its groups are known, else to each parent's own
@@ -421,8 +383,6 @@ class Fusion:
 
 def _nearest(A: Tensor) -> Tensor:
     """(n,) the column in which each row has most weight; one to one as far as possible."""
-    from ..fusion.grouping.assignment import assigned
-
     labels = A.abs().argmax(1)
     rows, columns = assigned(A.abs(), maximize=True)
     labels[rows] = columns

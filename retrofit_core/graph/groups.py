@@ -38,6 +38,8 @@ class Groups:
     """Family of grouped convolutions -> the fused part of each part of all parents"""
     bases: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     """Layer of queries, keys or values -> (m, d) weights of its neurons in the targets of heads, and (m,) labels"""
+    reports: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Layer -> facts about the grouping of its heads"""
 
     @property
     def fused(self) -> Network:
@@ -65,6 +67,11 @@ class Groups:
     def begun(self, number: int) -> list[int]:
         """The spaces that begin at a layer and are not grouped yet."""
         return [space for space, by in self.writers.items() if by[:1] == [number] and space not in self.labels]
+
+    def report_of(self, number: int) -> dict[str, Any]:
+        """Facts about the groups of a layer at which no space begins."""
+        in_place = self.fused.layers[number].mixes or bool((self.fused.columns[number][:, 0] < 0).all())
+        return self.reports.get(number, {"algorithm": "identity" if in_place else "stream"})
 
     def plain(self, number: int) -> bool:
         """Whether a layer makes exactly the neurons of one space, each once, in order."""
@@ -213,7 +220,9 @@ class Groups:
     # --- targets ----------------------------------------------------------------------------------------------------------------
 
     def labels_of(self, number: int) -> Tensor:
-        """(m,) the fused column that stands for each of a layer's neurons; all their spaces are grouped."""
+        """(m,) the fused column that stands for each of a layer's outputs; all their spaces are grouped."""
+        if self.fused.layers[number].mixes:
+            return torch.arange(self.fused.layers[number].width).repeat(len(self.nets) - 1)
         if number in self.bases:
             return self.bases[number][1]
         *theirs, ours = self.columns(number)
@@ -241,7 +250,7 @@ class Groups:
         own = torch.arange(layer.width) // (layer.width // layer.parts)
         space = int(columns[0, 0])
         if layer.mixes:
-            parts = own
+            parts = own.repeat(len(self.nets) - 1)
         elif space >= 0 and self.fused.spaces[space].family is not None:
             parts = torch.empty(sum(map(len, self.columns(number)[:-1])), dtype=torch.int64)
             parts[self.places(space, number)[0]] = self.part_of(space)[:, None]
@@ -255,12 +264,17 @@ class Groups:
         Args:
             s: (m,) scores.
         """
-        width = len(self.fused.columns[number])
-        A = weighted_means(self.labels_of(number), s, width).A
+        A = weighted_means(self.labels_of(number), s, len(self.fused.columns[number])).A
         if number in self.bases:
             basis = self.bases[number][0]
             A = torch.where((basis.abs().sum(0) > 0), basis, A)
         return A
+
+    def of_positions(self, number: int) -> list[Tensor]:
+        """(n of a parent, d) for each parent, the weights of its neurons in the fused ones that a layer over positions keeps."""
+        *theirs, ours = self.columns(number)
+        labels = torch.cat([self.across(net, columns, ours) for net, columns in enumerate(theirs)])
+        return list(weighted_means(labels, self.of_layer(number), len(ours)).A.split([*map(len, theirs)]))
 
     def along(self, name: str, axis: int) -> list[Tensor] | None:
         """(n of a parent, n fused) for each parent, the weights of its entries along an axis of a parameter in the fused ones;

@@ -455,12 +455,6 @@ def rows_of(layer: Layer, tensors: Sequence[Tensor], dtype: torch.dtype) -> Tens
     return x
 
 
-def outputs_of(layer: Layer, value: Tensor) -> Tensor:
-    """(N, d) of the layer's value, in the layout of its operations."""
-    axis = layer.operations[0].axis
-    return value.movedim(axis, -1).reshape(-1, value.shape[axis])
-
-
 def moved_back(layer: Layer, graph: Graph, inputs: Values, made: Tensor | None, value: Tensor) -> Tensor:
     """The layer's value, in the layout of its end, in that of its operation.
 

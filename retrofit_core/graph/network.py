@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch.utils import _pytree as pytree
 
 from ..system.device import rows_per_batch
 from .graph import Graph, weights_of
 from .ids import varying
 from .layers import Layer, Operation, layers_of
 from .spaces import Spaces, spaces_of
-from .tracing import Inputs, trace_all
+from .tracing import Inputs, leaves_of, of_samples, trace_all
 
 #: Samples per forward pass at most: large enough for full-speed convolutions and long sums.
 BATCH = 400
@@ -43,21 +43,39 @@ class Network:
         """For each layer, (d, 3) space, place in it and copy of each neuron, see `Spaces.columns`."""
         return [self.spaces.columns(layer.place, axis) for layer, axis in zip(self.layers, self.axes, strict=True)]
 
+    @cached_property
+    def widths(self) -> list[int]:
+        """Outputs of each layer."""
+        return [
+            layer.width if layer.mixes else len(columns)
+            for layer, columns in zip(self.layers, self.columns, strict=True)
+        ]
+
     def inputs(self, op: Operation) -> tuple[Tensor, int]:
         """(channels, 3) what an operation reads, see `Spaces.columns`, and the kernel positions of each channel."""
         columns = self.spaces.columns(op.x, op.axis)
         return columns, op.weight.shape[1] * op.groups // len(columns)
 
     @cached_property
+    def alive(self) -> dict[fx.Node, int]:
+        """Node that depends on the inputs or on a layer -> how many such tensors are read behind it."""
+        place, made, ends = self.graph.place, dict.fromkeys(self.graph.inputs), {layer.end for layer in self.layers}
+        for node in self.graph.nodes:
+            if node in ends or (node.target is not of_samples and any(other in made for other in node.all_input_nodes)):
+                made[node] = None
+        change = [0] * (len(place) + 1)
+        for node in made:
+            until = [place[user] for user in self.graph.users[node] if user.target is not of_samples]
+            change[place[node]] += 1
+            change[max([place[node] + (node in self.graph.outputs), *until])] -= 1
+        counts = [*accumulate(change)]
+        return {node: counts[place[node]] for node in made}
+
+    @property
     def branched(self) -> bool:
         """Whether several tensors are alive at some layer's end, as inside blocks."""
-        place, made = self.graph.place, dict.fromkeys(self.graph.inputs)
         ends = [layer.end for number, layer in enumerate(self.layers) if number not in self.last]
-        for node in self.graph.nodes:
-            if node in ends or any(other in made for other in node.all_input_nodes):
-                made[node] = None
-        until = {node: max([place[user] for user in self.graph.users[node]], default=-1) for node in made}
-        return any(sum(place[node] <= place[end] < until[node] for node in made) > 1 for end in ends)
+        return any(self.alive[end] > 1 for end in ends)
 
     @cached_property
     def last(self) -> set[int]:
@@ -87,7 +105,7 @@ def networks_of(models: Sequence[nn.Module], inputs: Inputs, logits: Sequence[st
     Raises:
         ValueError: names the model, the reason and a way out.
     """
-    sample = [leaf[:1] for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, Tensor)]
+    sample = [leaf[:1] for leaf in leaves_of(inputs)]
     found: list[Network] = []
     for number, model in enumerate(models):
         try:

@@ -23,7 +23,7 @@ from ..system.refusals import Refusal
 from .entries import MOVES
 from .graph import Graph, Values, Weights, name_of
 from .network import Network
-from .tracing import arguments
+from .tracing import leaves_of
 
 #: Operations that are linear, for which DeepLIFT's rule is the gradient: of any inputs, and of one that depends on the data.
 LINEAR = {"add", "sub", "mean", "sum", "avg_pool", "adaptive_avg_pool", "constant_pad_nd", "pad"} | MOVES
@@ -100,11 +100,6 @@ def neurons_of(net: Network) -> GraphNeurons:
 
     places = [Place(*facts) for facts in zip(names, axes, sizes, strict=True)]
     return GraphNeurons(places, run, net=net, nodes=nodes)
-
-
-def leaves_of(inputs: Any) -> list[Tensor]:
-    """The tensors among what a network is called with."""
-    return [leaf for leaf in pytree.tree_leaves(arguments(inputs)) if isinstance(leaf, Tensor)]
 
 
 def parents_scores(

@@ -79,7 +79,7 @@ def trace(model: nn.Module, inputs: Inputs, *, logits: Sequence[str | int] = (),
                 f"other operations. {INSTEAD}"
             )
     with torch.no_grad():
-        made = graph(weights_of(model), *(leaf for leaf in more if isinstance(leaf, Tensor)))
+        made = graph(weights_of(model), *leaves_of(more))
     alike = all(_alike(one, other) for one, other in zip(made, expected, strict=True))
     if not (alike and graph.of_data.issuperset(graph.outputs)):
         raise ValueError(f"its recorded operations do not compute what it computes for another batch. {INSTEAD}")
@@ -93,7 +93,7 @@ def trace_all(model: nn.Module, inputs: Inputs, logits: Sequence[str | int] = ()
         ValueError: see `trace`; or there is no such branch.
     """
     leaves, structure = pytree.tree_flatten(arguments(inputs))
-    count = max(len(leaf) for leaf in leaves if isinstance(leaf, Tensor))
+    count = max(map(len, leaves_of(inputs)))
 
     def some(rows: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return pytree.tree_unflatten([leaf[rows] if isinstance(leaf, Tensor) else leaf for leaf in leaves], structure)
@@ -109,7 +109,7 @@ def trace_all(model: nn.Module, inputs: Inputs, logits: Sequence[str | int] = ()
                 expected = logits_of(model(*args, **kwargs), logits)
                 made = graph(
                     weights_of(model),
-                    *(leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)),
+                    *leaves_of((args, kwargs)),
                 )
             if not all(_alike(one, other) for one, other in zip(made, expected, strict=True)):
                 off = (made[0] - expected[0]).flatten(1).abs().amax(1)
@@ -141,7 +141,7 @@ def check_copy(model: nn.Module, graph: Graph, inputs: Inputs, logits: Sequence[
     try:
         with _evaluating(load(model, changed)), torch.no_grad():
             expected = logits_of(model(*args, **kwargs), logits)
-            made = graph(changed, *(leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)))
+            made = graph(changed, *leaves_of((args, kwargs)))
     finally:
         load(model, kept)
     if not all(_alike(one, other) for one, other in zip(made, expected, strict=True)):
@@ -156,6 +156,11 @@ def arguments(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(inputs, Mapping):
         return (), dict(inputs)
     return ((inputs,), {}) if isinstance(inputs, Tensor) else (tuple(inputs), {})
+
+
+def leaves_of(inputs: Any) -> list[Tensor]:
+    """The tensors among what a network is called with, in order."""
+    return [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, Tensor)]
 
 
 def logits_of(output: Any, which: Sequence[str | int] = ()) -> list[Tensor]:
@@ -288,7 +293,7 @@ def _recorded_by_make_fx(model: nn.Module, args: Any, kwargs: Any) -> tuple[list
     names = [name for name, _ in [*model.named_parameters(), *model.named_buffers()]]
     tensors = [tensor for _, tensor in [*model.named_parameters(), *model.named_buffers()]]
     leaves, structure = pytree.tree_flatten((args, kwargs))
-    given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    given = leaves_of((args, kwargs))
     form: list[Any] = []
 
     def function(tensors: list[Tensor], given: list[Tensor]) -> list[Any]:

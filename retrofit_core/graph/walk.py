@@ -95,8 +95,11 @@ class Step:
     tokens: Sequence[Tensor | None]
     """For each batch, which tokens count (B, T), those of padding not; None: all"""
     inputs: Sequence[Batch]
+    generator: torch.Generator
     votes: Tensor | None = None
     """(m,) weights of the parents' classes, if the ensemble's answer takes the place of each parent's"""
+    reads: bool = False
+    """Whether anything is read of the fused network"""
 
     @property
     def layers(self) -> list[Layer]:
@@ -115,24 +118,24 @@ class Step:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Neurons of each parent."""
-        return tuple(len(net.columns[self.number]) for net in self.nets[:-1])
+        """Outputs of each parent's layer; of one that mixes positions, its targets take the place of each parent's outputs."""
+        return tuple(net.widths[self.number] for net in self.nets[:-1])
 
-    def go(self, memory: int) -> None:
-        """Let all networks stand at the layer: parents behind it, the fused network before it."""
+    def go(self, before: Sequence[fx.Node], memory: int) -> None:
+        """Let all networks stand at the layer: parents behind it, the fused network where some nodes are computed."""
         for walk, layer in zip(self.walks[:-1], self.layers, strict=False):
-            before = [op.value for op in layer.operations] * bool(layer.chain)
-            walk.go([layer.end, *before], memory // len(self.nets))
-        if not self.layer.table:
-            read = [*(op.x for op in self.layer.operations), *self.layer.stream]
-            self.walks[-1].go(list(dict.fromkeys(read)), memory // len(self.nets))
+            made = [op.value for op in layer.operations] * bool(layer.chain)
+            walk.go([layer.end, *made], memory // len(self.nets))
+        if before:
+            self.walks[-1].go(before, memory // len(self.nets))
+        self.reads = bool(before)
 
     def batches(self) -> Iterator[tuple[list[Values], Values, Tensor | None]]:
         """For each batch: the parents' values behind the layer, the fused network's before it, and which rows count."""
         for number, (batch, counted) in enumerate(zip(self.inputs, self.counted, strict=True)):
             with self.clock.phase("forward"):
                 ends = [walk.values(number, net.weights) for net, walk in zip(self.nets[:-1], self.walks, strict=False)]
-                given = {} if self.layer.table else self.walks[-1].values(number, self.nets[-1].weights)
+                given = {} if not self.reads else self.walks[-1].values(number, self.nets[-1].weights)
                 given |= self.nets[-1].graph.given(batch)
             yield ends, given, counted
 
@@ -142,7 +145,11 @@ class Step:
         layer, net = self.layer, self.nets[-1]
         shape = net.spaces.neurons.shape(layer.end)
         tokens = next((t for t in self.tokens if t is not None), None)
-        if tokens is None or layer.operations[0].axis != -1 or shape.numel() // shape[-1] != tokens.shape[1]:
+        if (
+            tokens is None
+            or any(op.axis != -1 for op in layer.operations)
+            or shape.numel() // shape[-1] != tokens.shape[1]
+        ):
             return [None] * len(self.inputs)
         second = layer.end.meta.get("samples") == 1
         return [t if t is None else (t.T if second else t).flatten().to(self.device) for t in self.tokens]
@@ -169,7 +176,7 @@ class Step:
         layer, net, axis = self.layer, self.nets[-1], self.layer.operations[0].axis
         if targets:
             mean = sum(value @ A.to(value) for value, A in zip(sides, targets, strict=True))
-            sides = [mean.movedim(-1, net.axes[self.number]).movedim(axis, -1)]
+            sides = [mean.movedim(-1, net.axes[self.number]).movedim(axis, -1)] * len(targets)
         if layer.stream:
             made = net.graph.run(net.weights, given, [layer.value])[layer.value] if layer.chain else None
             stream = sum(given[node] for node in layer.stream)
@@ -182,11 +189,7 @@ class Step:
         """For each batch: the inputs of the fused layer's operations; z (N, columns), see `outputs`; and which rows count."""
         for ends, given, counted in self.batches():
             with self.clock.phase("moments"):
-                z = side_by_side(self.outputs(ends, given, dtype, targets), dtype, counted)
-                if self.votes is not None:
-                    logits = z[:, : len(self.votes)].unflatten(1, (len(self.widths), -1))
-                    said = of_ensemble(logits, self.votes.view(len(self.widths), -1))
-                    logits.copy_(said[:, None].expand_as(logits))
+                z = self._voted(side_by_side(self.outputs(ends, given, dtype, targets), dtype, counted))
             yield [given[op.x] for op in self.layer.operations], z, counted
 
     def rows(self, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:
@@ -242,13 +245,28 @@ class Step:
         of_parts = None if parts is None else (parts, layer.parts)
         return MomentSums(m, layer.inputs, bias=layer.has_bias, device=z.device, parts=of_parts)
 
-    def gram(self) -> Tensor:
-        """(m, m) inner products of the parents' outputs."""
-        sums = MomentSums(sum(self.widths), device=self.device)
+    def of_neurons(self) -> Moments:
+        """Sums over the rows of the parents' neurons."""
+        sums = MomentSums(sum(len(net.columns[self.number]) for net in self.nets[:-1]), device=self.device)
         for ends, _, counted in self.batches():
             with self.clock.phase("moments"):
-                sums.add(side_by_side(self.neurons(ends), torch.float64, counted))
-        return sums.finish().zz
+                sums.add(self._voted(side_by_side(self.neurons(ends), torch.float64, counted)))
+        return sums.finish()
+
+    def targets(self, A: Tensor) -> Iterator[tuple[Values, Tensor]]:
+        """For each batch: the fused network's values, and the targets z A (B, positions, d)."""
+        for (ends, given, _), batch in zip(self.batches(), self.inputs, strict=True):
+            views = self.neurons(ends)
+            z = self._voted(side_by_side(views, views[0].dtype))
+            yield given, (z @ A.to(z)).view(len(batch[0]), -1, A.shape[1])
+
+    def _voted(self, z: Tensor) -> Tensor:
+        """The parents' outputs, or the ensemble's answer in the place of each, in the same memory."""
+        if self.votes is not None:
+            logits = z[:, : len(self.votes)].unflatten(1, (len(self.widths), -1))
+            said = of_ensemble(logits, self.votes.view(len(self.widths), -1))
+            logits.copy_(said[:, None].expand_as(logits))
+        return z
 
     def neurons(self, ends: Sequence[Values]) -> list[Tensor]:
         """Views, neurons last, of the parents' outputs at their ends."""

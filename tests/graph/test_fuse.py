@@ -8,12 +8,14 @@ from torch import nn
 
 from retrofit_core.fusion import walk
 from retrofit_core.fusion.algorithm import Retrofit
-from retrofit_core.fusion.fit import Ridge, heads
+from retrofit_core.fusion.fit import Gradient, Ridge, heads
 from retrofit_core.fusion.grouping import Hungarian, KMeans
 from retrofit_core.fusion.importance import as_importance
 from retrofit_core.graph import fuse as graph_fuse
 from retrofit_core.graph import network as graph_network
 from retrofit_core.graph.fuse import fuse
+from retrofit_core.graph.network import networks_of
+from retrofit_core.graph.stopped import stopped
 from retrofit_core.methods import METHODS
 from retrofit_core.system.runtime import Runtime
 from tests.drawn import drawn, in_another_order
@@ -85,10 +87,10 @@ def fused(
 ):
     """What the new kernel makes of the options of a method."""
     ridge = {name: options.pop(name) for name in ("ridge", "toward", "refit", "active", "repair") if name in options}
-    shares = options.pop("class_shares", None)
+    shares, fit = options.pop("class_shares", None), options.pop("fit", None)
     own = as_importance(importance, data=importance_data)
     runtime = Runtime(device="cpu", memory=memory)
-    value = Retrofit(GROUPINGS[method], Ridge(**ridge), **options)
+    value = Retrofit(GROUPINGS[method], fit or Ridge(**ridge), **options)
     return fuse(parents, data, value, importance=own, target=target, class_shares=shares, runtime=runtime)
 
 
@@ -235,3 +237,26 @@ def test_options_do_what_they_do_in_the_old_kernel(option, name, same_starts):
         options = options | {"importance_data": [(x[:20], labels(20, classes, seed=seed)) for seed in range(2)]}
     new, old = fused([one, other], x, **options), METHODS["KF-Linear"]([one, other], x, **options, device="cpu")
     assert off(logits(new.model(x)), logits(old.model(x))) < 1e-6
+
+
+@pytest.mark.parametrize(
+    "name", ["aggregated", "TransformerEncoder", "language model, position ids in a buffer", *CHAINS]
+)
+def test_stopped_anywhere_a_fusion_with_a_shuffled_copy_is_the_network_and_at_the_end_any_is_the_fused_one(name):
+    (model, x), (other, _) = network(name), network(name, seed=1)
+    twin = shuffled(model, x[:20], torch.Generator().manual_seed(3))
+    for parents in ([model, twin], [model, other]):
+        result = fused(parents, x, ridge=0.0, toward="zero")
+        after = [*stopped(networks_of([*parents, result.model], x), result.levels, [[x[:30]], [x[30:]]], 1 << 20)]
+        assert len(after) == len(result.levels)
+        for said in after[-1] if parents[1] is other else sum(after, []):
+            assert off(said, logits(result.model(x))) < 1e-6
+
+
+@pytest.mark.parametrize("name, head", [("behind layers", "ensemble"), ("aggregated", "scores"), ("scaled", "scores")])
+def test_gradient_fits_of_blocks_take_the_same_steps(name, head, same_starts):
+    (one, x), (other, _) = network(name), network(name, seed=1)
+    new = fused([one, other], x, fit=Gradient(epochs=3), head=head)
+    old = METHODS["KF-Gradient"]([one, other], x, epochs=3, head=head, device="cpu")
+    assert off(logits(new.model(x)), logits(old.model(x))) < 1e-6
+    assert [len(level.curve) for level in new.levels] == [4] * len(old.levels)
