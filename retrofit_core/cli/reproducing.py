@@ -2,18 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from ..experiments.bundles import Bundle, merged, results_in
 from ..experiments.cells import Cell, Table
 from ..experiments.folders import update_folder
-from ..experiments.report import report
-from ..experiments.report_formats import markdown, spreadsheet
+from ..experiments.report import markdown, report, spreadsheet
 from ..experiments.results import Result, all_results
-from ..experiments.runner import plan, run, run_in_parallel
-from ..experiments.scales import EVERY_SCALE, SCALES, Scale, data_set, scale_of
+from ..experiments.runner import plan, run
+from ..experiments.scales import EVERY_SCALE, SCALES, Scale, scale_of
 from ..experiments.setting import settings
 from ..experiments.tables import TABLES
 from ..experiments.units import Unit
@@ -60,9 +58,9 @@ def list_tables(asked: ReproduceRequest) -> None:
         every = settings(entry, known, scales_of(asked.scale))
         for each in sorted(every, key=lambda each: -order.index(each.scale.name)):
             if each.is_measured:
-                done, meant = counts.get(each.badge, (0, 0))
-                counts[each.badge] = done + each.measured, meant + len(each.meant)
-        words = [f"{done} of {meant} {badge}" for badge, (done, meant) in counts.items()]
+                done, cells = counts.get(each.badge, (0, 0))
+                counts[each.badge] = done + each.counts[0], cells + each.counts[1]
+        words = [f"{done} of {cells} {badge}" for badge, (done, cells) in counts.items()]
         listed.add_row(entry.name, entry.title, "\n".join(words or ["none"]))
     out.print(listed)
 
@@ -94,12 +92,8 @@ def reproduce(asked: ReproduceRequest) -> None:
     failed = None if asked.report else measure(tables, asked)
     scales = scales_of(asked.scale if asked.report else asked.scale or SCALE)
     known = measured(asked.folder, asked.results)
-    ways: dict[str, Any] = {
-        "root": str(asked.folder),
-        "only_measured": True,
-        "columns": _columns_of(tables, asked.columns),
-    }
-    tabled = report(known, [table.name for table in tables], scales, seeds=asked.seeds, **ways)
+    columns, names = _columns_of(tables, asked.columns), [table.name for table in tables]
+    tabled = report(known, names, scales, seeds=asked.seeds, columns=columns, root=str(asked.folder))
     print(markdown(tabled), end="")
     if asked.out is not None:
         write(asked.out, spreadsheet(tabled))
@@ -117,10 +111,6 @@ def measure(tables: Sequence[Table], asked: ReproduceRequest) -> bool:
         pick(asked.device)  # raises once, not in every unit
     scale = scale_of(asked.scale or SCALE)
     planned = plan(cells_of(tables, asked), asked.folder, merged(map(results_in, asked.results)).results)
-    for table in tables:
-        for name in dict.fromkeys(column.data for column in table.columns):
-            if (other := data_set(name, scale)) != name:
-                out.print(f"{table.name}: {other} instead of {name}, which is not on disk or not used at this scale.")
     missing = [unit for unit, result in planned if result is None]
     out.print(
         f"{len(planned)} units of work: {len(planned) - len(missing)} done, {len(missing)} to do. Scale {scale.name}: "
@@ -138,12 +128,16 @@ def measure(tables: Sequence[Table], asked: ReproduceRequest) -> bool:
             accuracy = f"{result.metrics['accuracy']:.2f} %" if "accuracy" in result.metrics else "measured"
             return say(f"{title(unit)}: {result.refusal or accuracy}  ({result.metrics['all_seconds']:.1f} s)")
 
-        ways: dict[str, Any] = {"device": asked.device, "on_result": on_result}
-        if asked.backend == "loky" and asked.jobs == 1 and asked.scheduler is None:
-            outcome = run(missing, asked.folder, monitor=monitor, **ways)
-        else:
-            ways |= {"jobs": asked.jobs, "backend": asked.backend, "scheduler": asked.scheduler}
-            outcome = run_in_parallel(missing, asked.folder, **ways)
+        outcome = run(
+            missing,
+            asked.folder,
+            jobs=asked.jobs,
+            backend=asked.backend,
+            scheduler=asked.scheduler,
+            monitor=monitor,
+            device=asked.device,
+            on_result=on_result,
+        )
     out.print(f"{outcome.done} units done. Results are in {asked.folder}.")
     for unit, why in outcome.failed:
         say(f"Failed: {title(unit)}: {why}", to=err)

@@ -25,19 +25,15 @@ class GivenParents:
 
     columns: tuple[tuple[str, str], ...]
     """Names of table and column"""
-    names: tuple[str, ...]
-    """File names of the checkpoints"""
-    facts: Mapping[str, Any]
+    digests: Mapping[str, Any]
     """Result of `ParentSource.to_json`: digests of the files, and the data set"""
-    splits: str | None = None
-    """Name of the splits file"""
     about: str = ""
     """Description: network, width, training"""
 
     @property
     def source(self) -> ParentSource:
-        """The parents, identified by the digests of their files, which may be missing."""
-        return ParentSource(None, self.names, self.splits, self.facts["data"], self.facts)
+        """The parents, identified by the digests of their files."""
+        return ParentSource(None, self.digests)
 
 
 @dataclass(frozen=True)
@@ -77,11 +73,8 @@ def write_bundle(path: str | Path, bundle: Bundle) -> None:
     content = {
         "results": results,
         "shared": [json.loads(text) for text in shared],
-        # Without folders, because other machines have other ones.
         "given": [
-            dataclasses.asdict(entry)
-            | {"names": [Path(name).name for name in entry.names], "splits": entry.splits and Path(entry.splits).name}
-            for entry in bundle.given
+            {"columns": entry.columns, "facts": dict(entry.digests), "about": entry.about} for entry in bundle.given
         ],
     }
     write(path, json.dumps({"schema": SCHEMA, "seal": seal_of(content), **content}, separators=(",", ":")) + "\n")
@@ -106,8 +99,7 @@ def read_bundle(path: str | Path) -> Bundle:
         raise ValueError(f"the bundle {path} is damaged: its content does not match its seal. {REMEDY}")
     results = [_unpacked(entry, content["shared"]) for entry in entries]
     given = [
-        GivenParents(**{**entry, "columns": tuple(map(tuple, entry["columns"])), "names": tuple(entry["names"])})
-        for entry in content["given"]
+        GivenParents(tuple(map(tuple, entry["columns"])), entry["facts"], entry["about"]) for entry in content["given"]
     ]
     return Bundle({result.key: result for result in results}, tuple(given))
 
@@ -153,7 +145,7 @@ def merged(bundles: Iterable[Bundle]) -> Bundle:
             if key not in results or round(results[key].finished, DIGITS) <= round(result.finished, DIGITS):
                 results[key] = result
         for entry in bundle.given:
-            parents = json.dumps(entry.facts, sort_keys=True)
+            parents = json.dumps(entry.digests, sort_keys=True)
             first = given.get(parents, entry)
             columns = tuple(dict.fromkeys((*first.columns, *entry.columns)))
             given[parents] = dataclasses.replace(first, columns=columns, about=first.about or entry.about)

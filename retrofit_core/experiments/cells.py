@@ -8,7 +8,7 @@ from typing import Any
 
 from .paper import FIGURES, paper_values
 from .rows import OTHER_PARENT_FIRST, Row, applies, config_of, impossible, read_row, scored
-from .scales import Scale, data_set, network, run_settings, training
+from .scales import Scale, network, run_settings, training
 from .units import FineTuning, Fusion, Parent, ParentSource, TunedEnsemble, Unit
 
 
@@ -149,7 +149,7 @@ def row_unit(column: Column, row: Row, scale: Scale, source: ParentSource, seed:
     else:
         settings = run_settings(scale, column.settings)
         if column.target is not None:
-            settings["target"] = network(column.target, scale, data_set(column.data, scale))
+            settings["target"] = network(column.target, scale, scale.always or column.data)
         config = config_of(row, frozenset(settings.items()), seed, scale.fit_epochs, column.transformer)
         order = (1, 0) if OTHER_PARENT_FIRST in row.changes else None
         unit = Fusion(source, config, scale.test_images, column.parts, order)

@@ -116,6 +116,20 @@ class Claim:
         return len(self.gap.pairs) if self.gap else 0
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The two sides, the paper's difference, ours, its 95 % interval, and the verdict."""
+        deviation = "" if self.deviation is None else f" ± {self.deviation:.1f}"
+        at = f" ({self.badge})" if self.badge else ""
+        ours = "-" if self.ours is None else f"{self.ours:+.2f}{at}"
+        interval = "-" if self.interval is None else "{:+.2f} to {:+.2f}".format(*self.interval)
+        scores = [row.removeprefix(f"{name}, ") for name, row in zip((self.left, self.right), self.rows, strict=True)]
+        sides = [
+            name if score == row else f"{name} ({score})"
+            for name, row, score in zip((self.left, self.right), self.rows, scores, strict=True)
+        ]
+        return " against ".join(sides), f"{self.paper:+.1f}{deviation}", ours, interval, self.verdict
+
+    @property
     def group(self) -> str:
         """Whether the opponent is easy or informative."""
         return "easy" if self.right in EASY else INFORMATIVE

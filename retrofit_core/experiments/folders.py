@@ -16,13 +16,12 @@ def used_by(table: Table, bundle: Bundle) -> Bundle:
     results = {}
     for scale, column in product(SCALES.values(), table.columns):
         for setting in every_setting(table, column, scale, bundle):
-            for known in setting.known:
-                results |= {each.key: each for each in (*known.results, known.start) if each is not None}
-    theirs = [tuple(column for column in entry.columns if column[0] == table.name) for entry in bundle.given]
+            for cell in setting.cells:
+                results |= {each.key: each for each in (*cell.results, cell.start) if each is not None}
     given = [
         dataclasses.replace(entry, columns=columns)
-        for entry, columns in zip(bundle.given, theirs, strict=True)
-        if columns
+        for entry in bundle.given
+        if (columns := tuple(column for column in entry.columns if column[0] == table.name))
     ]
     return Bundle(dict(sorted(results.items())), tuple(given))
 
@@ -38,14 +37,13 @@ def update_folder(folder: str | Path, bundle: Bundle, tables: Sequence[Table]) -
         ValueError: a file of the folder is no bundle, or damaged.
     """
     folder = Path(folder)
-    known, written = merged([bundles_in(folder), bundle]), {}
-    paths = {table.name: folder / f"{table.name}.json" for table in tables}
-    stored = {name: read_bundle(path) for name, path in paths.items() if path.is_file()}
+    every, written = merged([bundles_in(folder), bundle]), {}
     for table in tables:
+        path = folder / f"{table.name}.json"
         # Keep results that no table shows any more because a scale has changed.
-        chosen = merged([used_by(table, known), stored.get(table.name, Bundle({}))])
-        if chosen.results:
+        of_table = merged([used_by(table, every), read_bundle(path) if path.is_file() else Bundle({})])
+        if of_table.results:
             folder.mkdir(parents=True, exist_ok=True)
-            write_bundle(paths[table.name], chosen)
-            written[paths[table.name]] = len(chosen.results)
+            write_bundle(path, of_table)
+            written[path] = len(of_table.results)
     return written

@@ -11,7 +11,6 @@ from .paper import Value, paper_values
 from .results import Result
 from .rows import BEST, PARENT, applies, impossible, read_row, scored
 from .setting import CellResults, Setting
-from .units import Unit
 
 #: States of a line.
 MEASURED, REFUSED, MISSING, NOT_APPLICABLE, WITHOUT_CELL = "measured", "refused", "not measured", "N/A", "not planned"
@@ -20,7 +19,7 @@ ACCURACY = "accuracy"
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a column: the paper's number and ours, in the unit of the column's metric (`report_words.METRICS`)."""
+    """A row of a column: the paper's number and ours, in the unit of the column's metric (`reproduction.METRICS`)."""
 
     row: str
     paper: Value | None
@@ -31,10 +30,6 @@ class Line:
     """Which sets of parents these are"""
     note: str = ""
     """Why it was refused, or the row that the number belongs to"""
-    units: tuple[Unit, ...] = ()
-    """Those of the first missing seed, or of the first one"""
-    root: str = ""
-    """Runs folder, for commands"""
     stands_for: str = ""
     """Our row with these numbers, if another one"""
 
@@ -44,11 +39,6 @@ class Line:
     """Badge of ours, if not the column's"""
     substitute: str = ""
     """What replaces the paper's data set, see `Setting`"""
-
-    @property
-    def command(self) -> str:
-        """The command that measures its units."""
-        return " && ".join(filter(None, (unit.command(self.root) for unit in self.units)))
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -91,6 +81,23 @@ class Line:
         """Whether ours may be further seeds of the paper: whether the difference is at most `reach`; None if unknown."""
         return None if self.difference is None or self.reach is None else abs(self.difference) <= self.reach
 
+    @property
+    def paper_words(self) -> str:
+        """The paper's mean and deviation."""
+        if self.paper is None:
+            return self.state if self.state == NOT_APPLICABLE else "-"
+        numbers = [each for each in (self.paper.mean, self.paper.deviation) if each is not None]
+        return " ± ".join(f"{each:.1f}" if round(each, 1) == each else f"{each:g}" for each in numbers)
+
+    @property
+    def words(self) -> str:
+        """Our mean, deviation, and number of sets of parents and of fusions, or why there are none."""
+        if self.mean is None:
+            return self.state
+        deviation = "" if self.deviation is None else f" ± {self.deviation:.2f}"
+        parents = f"{len(self.by_parents)} parents, " if len(self.by_parents) > 1 else ""
+        return f"{self.mean:.2f}{deviation} ({parents}{len(self.values)})"
+
 
 def spread(by_parents: Sequence[Sequence[float]], images: int) -> dict[str, float | None]:
     """Standard deviations of an accuracy, in points; None without repetitions or images.
@@ -120,17 +127,13 @@ def printed_values(setting: Setting) -> dict[str, Value]:
     return {value.row: value for value in reversed(values)}
 
 
-def lines_of(setting: Setting, root: str) -> tuple[Line, ...]:
-    """The paper's rows in its order, then ours.
-
-    Args:
-        root: runs folder, for commands.
-    """
+def lines_of(setting: Setting) -> tuple[Line, ...]:
+    """The paper's rows in its order, then ours."""
     printed = printed_values(setting)
     by_row: dict[str, list[CellResults]] = {}
-    for known in setting.known:
-        by_row.setdefault(known.cell.row, []).append(known)
-    singles = {row: _line(setting, by_row[row], printed.get(row), root) for row in by_row}
+    for each in setting.cells:
+        by_row.setdefault(each.cell.row, []).append(each)
+    singles = {row: _line(setting, cells, printed.get(row)) for row, cells in by_row.items()}
     singles |= _sorted_parents(setting, singles)
     rows = dict.fromkeys((*setting.table.paper_rows, *setting.table.rows))
     lines = [
@@ -142,25 +145,19 @@ def lines_of(setting: Setting, root: str) -> tuple[Line, ...]:
     return tuple(line for line in lines if line is not None)
 
 
-def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None, root: str) -> Line:
+def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None) -> Line:
     """The line of a row, from its cells for all seeds and parents."""
     by_parents: dict[int, list[float]] = {}
-    for known in cells:
-        if known.number is not None:
-            by_parents.setdefault(known.cell.parents, []).append(known.number)
-    values, parents = tuple(map(tuple, by_parents.values())), tuple(by_parents)
-    refusal = next((known.refusal for known in cells if known.refusal), None)
-    meant = [known for known in cells if known.cell.seed < setting.seeds and not known.cell.parents]
-    missing = [known for known in meant if known.number is None and not known.refusal]
-    chosen = (missing or cells)[0].cell
+    for each in cells:
+        if each.number is not None:
+            by_parents.setdefault(each.cell.parents, []).append(each.number)
+    values = tuple(map(tuple, by_parents.values()))
+    refusal = next((each.refusal for each in cells if each.refusal), None) or ""
     state = MEASURED if values else REFUSED if refusal else MISSING
-    images = max(
-        (int(result.metrics.get("samples", 0)) for known in cells for result in known.results if result), default=0
-    )
-    is_accuracy = setting.column.metric == ACCURACY
+    samples = [int(result.metrics.get("samples", 0)) for each in cells for result in each.results if result]
     return Line(
-        *(chosen.row, paper, state, values, parents, "" if values else refusal or "", chosen.units, root),
-        images=images if is_accuracy else 0,
+        *(cells[0].cell.row, paper, state, values, tuple(by_parents), "" if values else refusal),
+        images=max(samples, default=0) if setting.column.metric == ACCURACY else 0,
         substitute=setting.substitute,
     )
 
@@ -222,8 +219,8 @@ def _line_without_cell(setting: Setting, name: str, paper: Value | None) -> Line
 def measured_rows(setting: Setting) -> dict[str, dict[Run, Result]]:
     """Row -> (parents, seed) -> result, for cells with a number."""
     measured: dict[str, dict[Run, Result]] = {}
-    for known in setting.known:
-        result = known.results[0]
-        if known.number is not None and result is not None:
-            measured.setdefault(known.cell.row, {})[known.cell.parents, known.cell.seed] = result
+    for each in setting.cells:
+        result = each.results[0]
+        if each.number is not None and result is not None:
+            measured.setdefault(each.cell.row, {})[each.cell.parents, each.cell.seed] = result
     return measured

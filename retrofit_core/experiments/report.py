@@ -4,14 +4,21 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import pandas as pd
+
+from ..system.tables import markdown_table
 from .bundles import Bundle
-from .claims import DECIDED, Claim
-from .lines import MEASURED, REFUSED
-from .reproduction import ReproducedColumn, ReproducedTable, reproduced
-from .results import Result, machine_words
+from .claims import DECIDED, INFORMATIVE, Claim
+from .reproduction import ReproducedColumn, ReproducedTable, by_row, reproduced
 from .scales import SAYING, Scale
 from .setting import settings
 from .tables import TABLES
+
+SUMMARY_HEADER = ("table", "numbers", "easy opponents", "informative ones", "of these clear in the paper", "scale")
+READING = (
+    "Ours: mean ± standard deviation (fusions) over fusions of the same parents, or over sets of parents. A claim is a "
+    "difference between two methods: agreed / undecided (our 95 % interval contains 0) / contradicted. See docs/statistics.md."
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class Summary:
     """How many of the paper's numbers are measured, and how many of its claims hold.
 
     Each number and claim counts once, at its fullest measured scale. `smoke`, which is not informative about accuracy, does not
-    count, and neither does what was measured on another data set than the paper's: that is summarised apart.
+    count, and neither does what was measured on another data set than the paper's.
     """
 
     numbers: int
@@ -41,8 +48,6 @@ class Summary:
     """Its claims in them: nonzero differences"""
     counts: tuple[Count, ...]
     """By table, then by scale, the fullest first"""
-    substituted: tuple[Count, ...] = ()
-    """The same of what was measured on another data set than the paper's, which `measured` and `decided` leave out"""
 
     def measured(self, least: str = SAYING[-1]) -> int:
         """How many of the paper's numbers are measured at this scale or a fuller one."""
@@ -58,9 +63,17 @@ class Summary:
 
 def verdicts(claims: Iterable[Claim]) -> tuple[int, int, int]:
     """Numbers of agreed, undecided and contradicted claims."""
-    reached = Counter(claim.verdict for claim in claims)
-    agreed, undecided, contradicted = (reached[verdict] for verdict in DECIDED)
+    counts = Counter(claim.verdict for claim in claims)
+    agreed, undecided, contradicted = (counts[verdict] for verdict in DECIDED)
     return agreed, undecided, contradicted
+
+
+def opponents(claims: Iterable[Claim]) -> tuple[list[Claim], list[Claim], list[Claim]]:
+    """The claims against easy opponents, against informative ones, and those of the latter beyond the paper's own noise."""
+    easy, informative = [], []
+    for claim in claims:
+        (informative if claim.group == INFORMATIVE else easy).append(claim)
+    return easy, informative, [each for each in informative if each.deviation is not None and not each.is_noise]
 
 
 def summarised(columns: Sequence[ReproducedColumn]) -> Summary:
@@ -71,65 +84,44 @@ def summarised(columns: Sequence[ReproducedColumn]) -> Summary:
     claims = {
         (each.table, each.name, claim.left, claim.right) for each in columns for claim in each.claims if claim.paper
     }
-    own = [each for each in columns if not each.setting.substitute]
-    others = [each for each in columns if each.setting.substitute]
-    return Summary(len(numbers), len(claims), _counts(own), _counts(others))
-
-
-def _counts(columns: Sequence[ReproducedColumn]) -> tuple[Count, ...]:
-    """How many numbers and claims are measured in each table, at each scale; each counts once."""
     tables = list(dict.fromkeys(each.table for each in columns))
     alike: dict[tuple[str, str], list[ReproducedColumn]] = {}
     for each in sorted(
-        (each for each in columns if each.says),
+        (each for each in columns if each.counts),
         key=lambda each: (tables.index(each.table), SAYING.index(each.setting.scale.name)),
     ):
         alike.setdefault((each.table, each.badge), []).append(each)
-    counts, known = [], set[tuple[str, ...]]()
+    counts, seen = [], set[tuple[str, ...]]()
     for (table, badge), same in alike.items():
-        numbers = {
+        lines = {
             (table, each.name, line.row)
             for each in same
             for line in each.all_lines
             if line.paper is not None and line.values
-        } - known
-        claims = {
+        } - seen
+        decided = {
             (table, each.name, claim.left, claim.right): replace(claim, column=each.name)
             for each in same
             for claim in each.claims
-            if claim.is_decided and (table, each.name, claim.left, claim.right) not in known
+            if claim.is_decided and (table, each.name, claim.left, claim.right) not in seen
         }
-        known |= numbers | claims.keys()
-        if numbers or claims:
-            counts.append(Count(table, badge, same[0].setting.scale.name, len(numbers), tuple(claims.values())))
-    return tuple(counts)
+        seen |= lines | decided.keys()
+        if lines or decided:
+            counts.append(Count(table, badge, same[0].setting.scale.name, len(lines), tuple(decided.values())))
+    return Summary(len(numbers), len(claims), tuple(counts))
 
 
 @dataclass(frozen=True)
 class Report:
-    """Tables, and facts about all of them."""
+    """Tables, with each row at its fullest scale, and the summary of all of their scales."""
 
-    scales: tuple[Scale, ...]
     tables: tuple[ReproducedTable, ...]
     summary: Summary
-    """Summary of all tables, including lines that are not shown"""
-    machines: tuple[tuple[str, int], ...] = ()
-    """The machines that measured the results, with the number of results"""
-    others: int = 0
-    """Number of results that belong to no cell of these tables"""
 
     @property
     def columns(self) -> list[ReproducedColumn]:
         """The columns of all tables."""
         return [column for table in self.tables for column in table.columns]
-
-    def counts(self) -> dict[str, tuple[int, int]]:
-        """Badge -> measured cells, all cells."""
-        measured, cells = Counter[str](), Counter[str]()
-        for column in self.columns:
-            measured[column.badge] += column.setting.measured
-            cells[column.badge] += len(column.setting.meant)
-        return {badge: (measured[badge], count) for badge, count in cells.items() if count}
 
 
 def report(
@@ -140,52 +132,52 @@ def report(
     seeds: int | None = None,
     columns: Collection[str] | None = None,
     root: str = "runs",
-    only_measured: bool = False,
 ) -> Report:
     """Tables with all numbers in the results.
 
     Args:
         tables: names in TABLES.
-        scales: the first one shows all columns, the others those with results.
+        scales: unmeasured columns are shown at the first one.
         seeds: expected number of fusions (default: the scale's); further results are shown too.
         columns: show only these (default: all).
         root: runs folder, for commands.
-        only_measured: leave out lines, columns and tables without a number or a refusal.
     """
     every = [
         reproduced(TABLES[name], settings(TABLES[name], bundle, scales, seeds, columns), root, seeds) for name in tables
     ]
-    shown = [_measured_alone(table) for table in every] if only_measured else every
-    of_all = [column for table in every for column in table.columns]
-    used = {
-        result.key: result for column in of_all for known in column.setting.known for result in known.results if result
-    }
     return Report(
-        tuple(scales),
-        tuple(table for table in shown if table.columns),
-        summarised(of_all),
-        _machines(used.values()),
-        len(bundle.results) - len(used),
+        tuple(replace(table, columns=by_row(table.columns)) for table in every if table.columns),
+        summarised([column for table in every for column in table.columns]),
     )
 
 
-def _machines(results: Iterable[Result]) -> tuple[tuple[str, int], ...]:
-    """Machines with versions and all commits, and their numbers of results, most first."""
-    by_machine: dict[str, list[Result]] = {}
-    for result in sorted(results, key=lambda result: result.finished):
-        by_machine.setdefault(result.measured_on, []).append(result)
-    written = [(machine_words(same), len(same)) for same in by_machine.values()]
-    return tuple(sorted(written, key=lambda one: -one[1]))
-
-
-def _measured_alone(table: ReproducedTable) -> ReproducedTable:
-    """A table without lines, claims and columns that lack both number and refusal."""
-    columns = [
-        replace(
-            column,
-            all_lines=tuple(line for line in column.all_lines if line.state in (MEASURED, REFUSED)),
-            claims=tuple(claim for claim in column.claims if claim.ours is not None),
+def markdown(written: Report) -> str:
+    """The claims counted, then a table for each column, of the rows that the paper prints."""
+    summary = written.summary
+    rows = [
+        (
+            count.table,
+            str(count.numbers),
+            *(" / ".join(map(str, verdicts(group))) if group else "-" for group in opponents(count.claims)),
+            count.badge,
         )
-        for column in table.columns
+        for count in summary.counts
     ]
-    return replace(table, columns=tuple(column for column in columns if column.all_lines))
+    agreed, undecided, contradicted = verdicts(summary.decided())
+    parts = [
+        "# The paper's numbers, and ours",
+        f"Of {summary.numbers} numbers that the paper prints here, {summary.measured()} are measured; of {summary.claims} claims "
+        f"{agreed} agreed, {undecided} undecided, {contradicted} contradicted.",
+        READING,
+        *([markdown_table(SUMMARY_HEADER, rows, right=range(1, 5))] if rows else []),
+    ]
+    for table in written.tables:
+        labels = f" ({', '.join(table.table.labels)})" if table.table.labels else ""
+        parts += [f"## {table.name}: {table.table.title}{labels}", table.show(papers=True)]
+    return "\n\n".join(parts) + "\n"
+
+
+def spreadsheet(written: Report) -> str:
+    """All numbers and claims as CSV, see `ReproducedColumn.frame`."""
+    frames = [column.frame() for column in written.columns]
+    return pd.concat(frames, ignore_index=True).round(6).to_csv(index=False, lineterminator="\n")

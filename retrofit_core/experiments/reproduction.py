@@ -20,44 +20,55 @@ import shlex
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pandas as pd
 
 from ..data.datasets import DATASETS
 from ..system.monitor import Monitor
 from ..system.registry import find
+from ..system.tables import markdown_table
 from .bundles import Bundle, merged, results_in
 from .cells import Table
-from .claims import Claim, Gap, claims, gap
-from .lines import ACCURACY, Line, lines_of, measured_rows, printed_values
+from .claims import DECIDED, Claim, Gap, claims, gap
+from .lines import ACCURACY, MISSING, Line, lines_of, measured_rows, printed_values
 from .results import Result, all_results, machine_words
 from .rows import BEST, PARENT, scored
 from .runner import plan, run
 from .scales import BEST_FIRST, EVERY_SCALE, SAYING, scale_of
-from .setting import CellResults, Setting, settings
+from .setting import Setting, settings
 from .tables import TABLES
 
 #: Rows that apply to all columns of a table, if only one column has them.
 SHARED = (PARENT, "Ensemble")
+HEADER = ("row", "paper", "ours", "claims", "scale")
+METRICS = {
+    "accuracy": "% of test images",
+    "seconds": "seconds",
+    "processor_seconds": "seconds of the processor, of all threads together",
+    "operations": "multiply-adds for one image, in units of one parent's",
+    "rand": "adjusted Rand index",
+    "below 0.1": "% of the neurons with less than a tenth of the uniform score",
+    "landscape loss": "mean cross entropy of the network itself",
+    "landscape accuracy": "% of the landscape's images",
+    "landscape rise": "rise of the loss at a tenth of the distance between the parents, mean over directions in the "
+    "plane",
+    "landscape barrier": "largest rise of the loss above the line between two networks' losses",
+}
 
 
-@dataclass(frozen=True, repr=False)
-class Display:
-    """A table or a column as Markdown: a notebook renders it with details collapsed, a terminal prints it whole."""
+class Markdown(str):
+    """A text that notebooks render, and terminals print."""
 
-    shown: "ReproducedTable | ReproducedColumn"
-    write: ClassVar[Callable[..., str]]
-    """Set by `report_formats`, which says how they are written"""
+    __slots__ = ()
 
     def _repr_markdown_(self) -> str:
-        return self.write(self.shown, notebook=True)
+        return self
 
-    def __repr__(self) -> str:
-        return self.write(self.shown)
+    __repr__ = str.__str__
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,7 +96,7 @@ class ReproducedColumn:
 
     @property
     def metric(self) -> str:
-        """What its numbers are, see `report_words.METRICS`."""
+        """What its numbers are, see METRICS."""
         return self.setting.column.metric
 
     @property
@@ -97,6 +108,11 @@ class ReproducedColumn:
     def says(self) -> bool:
         """Whether its scale is informative about accuracy."""
         return self.setting.scale.name in SAYING
+
+    @property
+    def counts(self) -> bool:
+        """Whether its numbers count as measurements of the paper's: the scale is informative, and the data set is the paper's."""
+        return self.says and not self.setting.substitute
 
     @property
     def main(self) -> "ReproducedColumn":
@@ -148,14 +164,13 @@ class ReproducedColumn:
         """
         line = self.line(row)
         if line.mean is None:
-            why = line.note or f"measure it with: {self.command(row)}" if line.units or line.note else line.state
+            why = line.note or (f"measure it with: {self.command(row)}" if line.state == MISSING else line.state)
             raise ValueError(f"{row!r} of {self.table}, {self.name} has no number of ours ({self.badge}): {why}.")
         return line.mean
 
-    def command(self, row: str) -> str:
-        """The command that measures a row's missing units, or the row of its table."""
-        line = self.line(row)
-        return line.command or command(self.of(row).setting, line.root or "runs", row=row)
+    def command(self, row: str, root: str = "runs") -> str:
+        """The command that measures a row."""
+        return command(self.of(row).setting, root, row=row)
 
     def claim(self, left: str, right: str) -> Claim:
         """The paper's and our difference between two rows (or methods, or "best parent"), ours at the fullest scale with both.
@@ -180,7 +195,9 @@ class ReproducedColumn:
 
     def results(self, row: str) -> tuple[Result, ...]:
         """The results of a row, one for each measured run."""
-        return tuple(known.results[0] for known in self._known(row) if known.results[0] is not None)
+        measured_as = self._measured_as(row)
+        cells = (each for each in self.of(row).setting.cells if each.cell.row == measured_as)
+        return tuple(each.results[0] for each in cells if each.results[0] is not None)
 
     def images(self, row: str) -> int:
         """Number of test images of a row; 0 if it is not measured."""
@@ -210,40 +227,93 @@ class ReproducedColumn:
         }
 
     def frame(self) -> pd.DataFrame:
-        """A data frame with all rows: means, deviations, seeds, difference, scale."""
-        return pd.DataFrame(
+        """All rows, then all differences that the paper claims, with its number, ours, deviations or intervals, and scale."""
+        lines = [
             {
-                "column": self.name,
                 "row": line.row,
                 "paper": line.paper.mean if line.paper else None,
                 "paper deviation": line.paper.deviation if line.paper else None,
                 "ours": line.mean,
                 "deviation": line.deviation,
-                "seeds": len(line.values),
-                "difference": line.difference,
+                "fusions": len(line.values),
+                "state": line.state,
                 "scale": line.badge or self.badge if line.values else None,
+                "note": line.note,
             }
             for line in self.all_lines
-        )
+        ]
+        claims = [
+            {
+                "row": f"{claim.left} against {claim.right}",
+                "paper": claim.paper,
+                "paper deviation": claim.deviation,
+                "ours": claim.ours,
+                **dict(zip(("low", "high"), claim.interval or (None, None), strict=True)),
+                "fusions": claim.seeds,
+                "state": claim.verdict,
+                "scale": claim.badge or self.badge if claim.seeds else None,
+                "note": " against ".join(filter(None, claim.rows)),
+            }
+            for claim in self.claims
+        ]
+        names = ("row", "paper", "paper deviation", "ours", "deviation", "low", "high")
+        frame = pd.DataFrame([*lines, *claims], columns=[*names, "fusions", "state", "scale", "note"])
+        frame.insert(0, "column", self.name)
+        frame.insert(0, "table", self.table)
+        return frame
 
-    def show(self, rows: Sequence[str] | None = None) -> Display:
-        """The table, with the scale of every number.
+    def show(self, rows: Sequence[str] | None = None, papers: bool = False) -> Markdown:
+        """The table: the paper's number, ours, how many of its claims a row decides, and the scale.
 
         Args:
             rows: show these, in this order (default: all with a number or a reason, or the paper's if there are none).
+            papers: leave out rows that the paper lacks, if it has any.
         Raises:
             ValueError: a row is unknown.
         """
-        return Display(self._shown(paper_alone=not self.lines, rows=rows))
-
-    def _shown(self, paper_alone: bool, rows: Sequence[str] | None = None) -> "ReproducedColumn":
-        """With some rows, or else with the lines that have our number or a reason, and all of the paper's if we have none."""
-        lines = [self.line(row) for row in rows or ()] or [
-            line
-            for line in self.all_lines
-            if line.mean is not None or line.note or (paper_alone and line.paper is not None)
+        printed = [line for line in self.all_lines if line.paper is not None]
+        every = printed if papers and printed else self.all_lines
+        lines = (
+            [self.line(row) for row in rows or ()] or [line for line in every if line.values or line.note] or printed
+        )
+        notes = {note: number for number, note in enumerate(dict.fromkeys(line.note for line in lines if line.note), 1)}
+        cells = [
+            (
+                line.row,
+                line.paper_words,
+                line.words + (f" [{notes[line.note]}]" if line.note else ""),
+                self._verdicts(line),
+                (line.badge or self.badge) if line.values else "-",
+            )
+            for line in lines
         ]
-        return dataclasses.replace(self, all_lines=tuple(lines))
+        part = self.metric.removeprefix("part ")
+        unit = METRICS.get(self.metric, f"% of the test images of part {part}'s classes")
+        against = [
+            f"Contradicted: {sides}, {ours} ({interval}; paper {paper}).  "
+            for claim in self.claims
+            if claim.verdict == "contradicted"
+            for sides, paper, ours, interval, _ in [claim.words]
+        ]
+        return Markdown(
+            "\n\n".join(
+                filter(
+                    None,
+                    [
+                        f"**{self.name}, {unit}**",
+                        markdown_table(HEADER, cells, right=(1, 2)),
+                        "\n".join(f"[{number}] {note}  " for note, number in notes.items()),
+                        "\n".join(against),
+                    ],
+                )
+            )
+        )
+
+    def _verdicts(self, line: Line) -> str:
+        """How many claims about a row have which verdict."""
+        row, badge = line.stands_for or line.row, line.badge
+        counts = Counter(claim.verdict for claim in self.claims if (claim.rows[0], claim.badge) == (row, badge))
+        return ", ".join(f"{counts[verdict]} {verdict}" for verdict in DECIDED if counts[verdict]) or "-"
 
     def __repr__(self) -> str:
         return f"<{self.table}, {self.name}: {len(self.lines)} of {len(self.all_lines)} rows measured ({self._badges})>"
@@ -257,10 +327,6 @@ class ReproducedColumn:
         line = self.line(row)
         return line.stands_for or line.row
 
-    def _known(self, row: str) -> list[CellResults]:
-        measured_as = self._measured_as(row)
-        return [known for known in self.of(row).setting.known if known.cell.row == measured_as]
-
 
 @dataclass(frozen=True, repr=False)
 class ReproducedTable:
@@ -270,7 +336,7 @@ class ReproducedTable:
     columns: tuple[ReproducedColumn, ...]
     commands: tuple[str, ...] = ()
     """Commands that measure what is missing"""
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `table`, for reading it again"""
 
     @property
@@ -288,20 +354,23 @@ class ReproducedTable:
             return next((column for column in self.columns if column.lines), self.columns[0])
         return find({column.name: column for column in reversed(self.columns)}, name, f"column of {self.name}")
 
-    def show(self, columns: Collection[str] | None = None) -> Display:
+    def show(self, columns: Collection[str] | None = None, papers: bool = False) -> Markdown:
         """All or some columns, with the scale of every number, and the commands that measure what is missing.
 
         If nothing is measured, it shows only the paper's numbers.
 
+        Args:
+            papers: as in `ReproducedColumn.show`.
         Raises:
             ValueError: a column is unknown.
         """
-        wanted = {self.column(name).name for name in columns} if columns else None
-        chosen = [column for column in self.columns if wanted is None or column.name in wanted]
-        nothing = not any(column.lines for column in chosen)
-        return Display(
-            dataclasses.replace(self, columns=tuple(column._shown(paper_alone=nothing) for column in chosen))
+        wanted = [self.column(name).name for name in columns or ()]
+        shown = [column for column in self.columns if not wanted or column.name in wanted]
+        shown = [column for column in shown if column.lines or any(line.note for line in column.all_lines)] or shown
+        commands = ["What is missing is measured by:\n\n```sh\n{}\n```".format("\n".join(self.commands))] * bool(
+            self.commands
         )
+        return Markdown("\n\n".join([*(column.show(papers=papers) for column in shown), *commands]))
 
     def measure(
         self,
@@ -323,26 +392,26 @@ class ReproducedTable:
         """
         if seconds is not None and seconds <= 0:
             return self
-        asked = self.asked
-        if asked["scale"] is None:
+        scale, seeds, runs, results = (self.arguments[name] for name in ("scale", "seeds", "runs", "results"))
+        if scale is None:
             raise ValueError(
                 f'measure needs a scale, as in table({self.name!r}, scale="small"); without one the best is shown '
                 "that is there."
             )
-        cells = self.table.cells(scale_of(asked["scale"]), asked["seeds"])
+        cells = self.table.cells(scale_of(scale), seeds)
         names = [column.name for column in self.columns]
         beginnings = tuple(rows) if rows else ("",)
         wanted = [cell for cell in cells if cell.column in names and cell.row.startswith(beginnings)]
-        planned = plan(wanted, asked["runs"], _known(asked["runs"], asked["results"]).results)
+        planned = plan(wanted, runs, bundle_of(runs, results).results)
         missing = [unit for unit, result in planned if result is None]
         if not missing:
             return self
         deadline = None if seconds is None else time.time() + seconds
-        outcome = run(missing, asked["runs"], monitor=monitor, deadline=deadline, device=device)
+        outcome = run(missing, runs, monitor=monitor, deadline=deadline, device=device)
         if outcome.failed:
             unit, why = outcome.failed[0]
             raise ValueError(f"{len(outcome.failed)} of {len(missing)} units failed; the first: {unit.key()}: {why}")
-        return table(**asked)
+        return table(**self.arguments)
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.columns))
@@ -370,38 +439,37 @@ def table(
         ValueError: no such table, column, scale or file, or a damaged one.
     """
     entry = find(TABLES, name, "table")
-    if scale is not None:
-        scale = scale_of(scale).name
-    known = {column.name: column for column in entry.columns}
-    chosen = None if columns is None else tuple(find(known, each, f"column of {entry.name}").name for each in columns)
+    by_name = {column.name: column for column in entry.columns}
+    if columns is not None:
+        columns = tuple(find(by_name, each, f"column of {entry.name}").name for each in columns)
     paths = [results] if isinstance(results, str | Path) else list(results)
     scales = [scale_of(scale)] if scale else EVERY_SCALE
-    found = reproduced(entry, settings(entry, _known(runs, paths), scales, seeds, chosen), str(runs), seeds)
+    shown = reproduced(entry, settings(entry, bundle_of(runs, paths), scales, seeds, columns), str(runs), seeds)
     if scale is None:
-        merged_columns = by_row(found.columns)
+        merged_columns = by_row(shown.columns)
         commands = _commands([column.setting for column in merged_columns], str(runs), seeds)
-        found = dataclasses.replace(found, columns=merged_columns, commands=commands)
-    asked = {"name": entry.name, "scale": scale, "columns": chosen, "seeds": seeds, "runs": runs, "results": paths}
-    return dataclasses.replace(found, asked=asked)
+        shown = dataclasses.replace(shown, columns=merged_columns, commands=commands)
+    arguments = {"name": entry.name, "scale": scale and scales[0].name, "columns": columns, "seeds": seeds}
+    return dataclasses.replace(shown, arguments=arguments | {"runs": runs, "results": paths})
 
 
-def _known(runs: str | Path, results: Iterable[str | Path]) -> Bundle:
+def bundle_of(runs: str | Path, results: Iterable[str | Path]) -> Bundle:
+    """The results of a runs folder and of other files and folders."""
     return merged([Bundle(all_results(runs)), *map(results_in, results)])
 
 
-def reproduced(entry: Table, chosen: Sequence[Setting], root: str, seeds: int | None = None) -> ReproducedTable:
+def reproduced(entry: Table, of: Sequence[Setting], root: str, seeds: int | None = None) -> ReproducedTable:
     """A table with our measurements, one column for each setting.
 
     Args:
-        chosen: settings of the table's columns.
+        of: settings of the table's columns.
         root, seeds: as in `report.report`.
     """
-    columns = tuple(_column(setting, chosen, root) for setting in chosen)
-    return ReproducedTable(entry, columns, _commands(chosen, root, seeds))
+    return ReproducedTable(entry, tuple(_column(setting, of) for setting in of), _commands(of, root, seeds))
 
 
-def _commands(chosen: Sequence[Setting], root: str, seeds: int | None) -> tuple[str, ...]:
-    missing = [setting for setting in chosen if setting.measured < len(setting.meant) and not setting.given]
+def _commands(of: Sequence[Setting], root: str, seeds: int | None) -> tuple[str, ...]:
+    missing = [each for each in of if each.counts[0] < each.counts[1] and not each.given]
     return tuple(dict.fromkeys(command(setting, root, seeds) for setting in missing))
 
 
@@ -415,37 +483,31 @@ def command(setting: Setting, root: str, seeds: int | None = None, row: str = ""
     words = ["retrofit", "reproduce", setting.table.name, "--scale", setting.scale.name]
     words += ["--seeds", str(seeds)] if seeds else []
     words += ["--folder", root] if root != "runs" else []
-    words += ["--columns", setting.column.name] if row else []
-    words += ["--methods", row.removesuffix(f", {BEST}")] if row else []
+    words += ["--columns", setting.column.name, "--methods", row.removesuffix(f", {BEST}")] if row else []
     return shlex.join(words)
 
 
-def _column(setting: Setting, chosen: Sequence[Setting], root: str) -> ReproducedColumn:
+def _column(setting: Setting, beside: Sequence[Setting]) -> ReproducedColumn:
     """A setting with its lines and claims."""
-    lines = lines_of(setting, root)
-    says, metric = setting.scale.name in SAYING, setting.column.metric
-    claimed = _claims(setting, chosen) if metric == ACCURACY else []
+    says = setting.scale.name in SAYING
+    claimed = _claims(setting, beside) if setting.column.metric == ACCURACY else []
     return ReproducedColumn(
-        setting,
-        lines,
-        tuple(dataclasses.replace(claim, decides=says) for claim in claimed),
+        setting, lines_of(setting), tuple(dataclasses.replace(claim, decides=says) for claim in claimed)
     )
 
 
-def _claims(setting: Setting, chosen: Sequence[Setting]) -> list[Claim]:
-    """A column's claims; parents in another column count for this one, too."""
+def _claims(setting: Setting, beside: Sequence[Setting]) -> list[Claim]:
+    """A column's claims; parents in another column with the same scale, data and kind of parents count for this one, too."""
     printed, measured = printed_values(setting), measured_rows(setting)
     if not any(row.startswith(PARENT) for row in printed):
-        others = [other for other in chosen if other.column.metric == ACCURACY and other.has_parents_of(setting)]
-        beside = next((each for each in others if any(row.startswith(PARENT) for row in printed_values(each))), None)
-        if beside is not None:
-            printed |= {row: value for row, value in printed_values(beside).items() if row.startswith(SHARED)}
-            measured |= {row: by_seed for row, by_seed in measured_rows(beside).items() if row.startswith(SHARED)}
+        for other in beside:
+            alike = (other.scale, other.data, other.given) == (setting.scale, setting.data, setting.given)
+            values = printed_values(other)
+            if alike and other.column.metric == ACCURACY and any(row.startswith(PARENT) for row in values):
+                printed |= {row: value for row, value in values.items() if row.startswith(SHARED)}
+                measured |= {row: of for row, of in measured_rows(other).items() if row.startswith(SHARED)}
+                break
     return claims(printed, measured)
-
-
-#: Rows with which a second data set is a column: fewer say little, and are shown once there are more.
-FEW = 3
 
 
 def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
@@ -453,35 +515,14 @@ def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
     scale of most rows that the paper prints, too.
 
     A claim compares rows at one scale. `smoke` is not informative about accuracy: it is used only if there is nothing else.
-    What is measured on another data set than the paper's is a column of its own.
 
     Args:
         columns: of one table, each at one scale.
     """
-    by_name: dict[str, list[ReproducedColumn]] = {}
+    by_name: dict[str, list[ReproducedColumn]] = {column.name: [] for column in columns}
     for column in sorted(columns, key=lambda each: BEST_FIRST.index(each.setting.scale.name)):
-        by_name.setdefault(column.name, []).append(column)
-    names = dict.fromkeys(column.name for column in columns)
-    return tuple(_joined(scales) for name in names for scales in _by_data(by_name[name]))
-
-
-def _by_data(same: Sequence[ReproducedColumn]) -> list[tuple[ReproducedColumn, ...]]:
-    """One column's informative scales by data set: that with most rows first, where FEW rows or more on the paper's own count
-    twice; of the others, those with FEW rows or more."""
-    by_data: dict[str, list[ReproducedColumn]] = {}
-    for each in [each for each in same if each.says] or same:
-        by_data.setdefault(each.setting.substitute, []).append(each)
-
-    def place(scales: tuple[ReproducedColumn, ...]) -> tuple[int, bool]:
-        own, rows = not scales[0].setting.substitute, _rows(scales)
-        return -rows * (2 if own and rows >= FEW else 1), own
-
-    first, *others = sorted(map(tuple, by_data.values()), key=place)
-    return [first, *(scales for scales in others if _rows(scales) >= FEW)]
-
-
-def _rows(scales: Sequence[ReproducedColumn]) -> int:
-    return sum(len(each.lines) for each in scales)
+        by_name[column.name].append(column)
+    return tuple(_joined(tuple(each for each in same if each.says) or tuple(same)) for same in by_name.values())
 
 
 def _joined(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
@@ -499,7 +540,6 @@ def _joined(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
     def badge(each: ReproducedColumn) -> str:
         return "" if each.badge == main.badge else each.badge
 
-    badged = [dataclasses.replace(line, badge=badge(of_row[row])) for row, line in lines.items()]
     claimed: dict[tuple[str, str], Claim] = {}
     for each in scales:
         for claim in each.claims:
@@ -508,7 +548,7 @@ def _joined(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
                 claimed[key] = dataclasses.replace(claim, badge=badge(each) if claim.ours is not None else "")
     return dataclasses.replace(
         main,
-        all_lines=tuple(badged),
+        all_lines=tuple(dataclasses.replace(line, badge=badge(of_row[row])) for row, line in lines.items()),
         claims=tuple(claimed.values()),
         scales=scales,
     )
@@ -517,11 +557,11 @@ def _joined(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
 def _fullest(scales: Sequence[ReproducedColumn], row: str) -> ReproducedColumn:
     """The fullest scale with a row. Parents share a scale, because the best one is needed, and so do a best row's scores."""
 
-    def known(each: ReproducedColumn) -> tuple[int, bool]:
+    def rank(each: ReproducedColumn) -> tuple[int, bool]:
         lines = {line.row: line for line in each.all_lines}
         together = [name for name in lines if name.startswith(PARENT)] if row.startswith(PARENT) else scored((row,))
         measured = sum(lines[name].mean is not None for name in together if name in lines)
         refused = row in lines and lines[row].mean is None and bool(lines[row].note)
         return measured if row in lines else -1, refused
 
-    return max(scales, key=known)
+    return max(scales, key=rank)

@@ -1,16 +1,14 @@
 """Plan the units that tables need, each once, and run those without results: one after another, in processes, or on a cluster.
 
-Each result is a file, written when its unit is done, so killing a run loses at most the current unit. Any number of runners can
-share a folder: units that another one works on are tried again later.
+Each result is a file, written when its unit is done, so killing a run loses at most the current unit.
 """
 
 import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, chdir, contextmanager, suppress
+from contextlib import ExitStack, chdir, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,19 +24,13 @@ from ..system.extras import require
 from ..system.monitor import Cancelled, Monitor
 from .cells import Cell
 from .results import Result
-from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, Unit
+from .units import Unit
 from .work import finished, title, work
 
-#: Seconds between checks of units that other runners work on.
-WAIT = 1.0
 OnResult = Callable[[Unit, Result | str], None]
 T = TypeVar("T")
-#: Number of crashes of the process pool after which a run gives up.
-LOSSES = 3
 #: Seconds to wait for a cluster's first worker.
 PATIENCE = 60
-#: The order of waves: units need only units of earlier kinds.
-KINDS = (Parent, Fusion | Clustering, FineTuning | LossLandscape)
 
 
 @dataclass(frozen=True)
@@ -50,17 +42,6 @@ class Outcome:
     """Units, and why each failed"""
     left: int
     """Number of units for which time ran out"""
-
-
-class Skip(Enum):
-    """Why a unit was skipped."""
-
-    BUSY = "another process is working on it"
-    LATE = "not enough time is left"
-
-
-#: Runs units and yields (index, outcome) of each as they finish.
-Carrier = Callable[[Sequence[Unit]], Iterator[tuple[int, Result | str | Skip]]]
 
 
 def plan(
@@ -86,79 +67,85 @@ def all_needs(unit: Unit) -> Iterator[Unit]:
         yield needed
 
 
+def waves(units: Sequence[Unit]) -> list[list[Unit]]:
+    """The units by how many others must be done before: each wave needs only earlier ones."""
+    by_depth: dict[int, list[Unit]] = {}
+    for unit in units:
+        by_depth.setdefault(_depth(unit), []).append(unit)
+    return [by_depth[depth] for depth in sorted(by_depth)]
+
+
+def _depth(unit: Unit) -> int:
+    return 1 + max(map(_depth, unit.needs()), default=0)
+
+
 def run(
     units: Sequence[Unit],
     root: str | Path,
     *,
+    jobs: int = 1,
+    backend: str = "loky",
+    scheduler: str | None = None,
     monitor: Monitor | None = None,
     deadline: float | None = None,
     device: str = "auto",
     on_result: OnResult | None = None,
 ) -> Outcome:
-    """Run missing units, one after another.
+    """Run missing units, one after another, or with joblib wave by wave.
 
     Args:
-        units: without results.
+        units: without results, each after those that it needs.
+        jobs: number of processes on this machine; a cluster uses all its workers.
+        backend: "loky" (processes of this machine) or "dask".
+        scheduler: address of a Dask scheduler, whose workers see `root` and the current folder under the same paths.
+        monitor: of units in this process.
         deadline: time in seconds since 1970 at which all work stops; a training keeps its finished epochs.
+        device: "auto" gives each process its own GPU if there are any.
         on_result: called with each unit and its result, or why it failed.
     Raises:
         Cancelled: the monitor requested it.
+        ValueError: an unknown backend, Dask without a scheduler or workers, the package is missing, or a process died.
     """
-
-    def carry_out(wave: Sequence[Unit]) -> Iterator[tuple[int, Result | str | Skip]]:
-        for index, unit in enumerate(wave):
-            yield index, attempt(unit, Path(root), device, deadline, monitor)
-
-    return until_done(units, lambda waiting: [[unit] for unit in waiting], carry_out, on_result)
-
-
-def until_done(
-    units: Sequence[Unit],
-    waves: Callable[[Sequence[Unit]], list[list[Unit]]],
-    carry_out: Carrier,
-    on_result: OnResult | None,
-) -> Outcome:
-    """Run missing units wave by wave, and retry those that others work on until they are done."""
-    waiting = list(units)
-    done, late = 0, 0
+    alone = jobs == 1 and backend == "loky" and scheduler is None
+    done = late = 0
     failed: dict[str, tuple[Unit, str]] = {}
 
-    def note(unit: Unit, result: Result | str) -> None:
-        nonlocal done
-        if isinstance(result, str):
-            failed[unit.key()] = (unit, result)
-        else:
-            done += 1
-        if on_result:
-            on_result(unit, result)
+    def outcomes(wave: Sequence[Unit]) -> Iterator[tuple[int, Result | str | None]]:
+        tasks = [partial(attempt, unit, Path(root).absolute(), deadline=deadline) for unit in wave]
+        if alone:
+            return ((index, task(device, monitor=monitor)) for index, task in enumerate(tasks))
+        return spread(tasks, root, jobs=jobs, backend=backend, device=device)
 
-    while waiting:
-        busy: list[Unit] = []
-        for wave in waves(waiting):
+    with nullcontext() if alone else parallel_backend(backend, scheduler):
+        for wave in [[unit] for unit in units] if alone else waves(units):
             ready = []
             for unit in wave:
                 needed = [failed[need.key()] for need in all_needs(unit) if need.key() in failed]
                 if needed:  # do not repeat hours of training
-                    note(unit, f"it needs {title(needed[0][0])}, which failed: {needed[0][1]}")
+                    why = f"it needs {title(needed[0][0])}, which failed: {needed[0][1]}"
+                    failed[unit.key()] = unit, why
+                    if on_result:
+                        on_result(unit, why)
                 else:
                     ready.append(unit)
-            for index, result in carry_out(ready) if ready else ():
-                if result is Skip.BUSY:
-                    busy.append(ready[index])
-                elif result is Skip.LATE:
+            for index, result in outcomes(ready) if ready else ():
+                unit = ready[index]
+                if result is None:
                     late += 1
+                    continue
+                if isinstance(result, str):
+                    failed[unit.key()] = unit, result
                 else:
-                    note(ready[index], result)
-        if len(busy) == len(waiting):
-            time.sleep(WAIT)
-        waiting = busy
+                    done += 1
+                if on_result:
+                    on_result(unit, result)
     return Outcome(done, list(failed.values()), late)
 
 
 def attempt(
-    unit: Unit, root: Path, device: str, deadline: float | None, monitor: Monitor | None = None
-) -> Result | str | Skip:
-    """Run a unit; returns its result, why it failed, or why it was skipped.
+    unit: Unit, root: Path, device: str, *, deadline: float | None, monitor: Monitor | None = None
+) -> Result | str | None:
+    """Run a unit; returns its result, why it failed, or None if time ran out.
 
     Raises:
         Cancelled: the monitor requested it.
@@ -170,65 +157,15 @@ def attempt(
         return deadline is not None and time.time() > deadline
 
     if is_late():
-        return Skip.LATE
+        return None
     outer.emit("phase", name=title(unit), unit=unit.key())
     try:
         return work(unit, root, Monitor(lambda event: outer.emit(**event), is_late), device)
-    except files.Locked:
-        return Skip.BUSY
     except Cancelled:
         outer.check()
-        return Skip.LATE
+        return None
     except Exception as error:  # one unit's failure must not stop the others
         return str(error) if isinstance(error, ValueError) else repr(error)
-
-
-def run_in_parallel(
-    units: Sequence[Unit],
-    root: str | Path,
-    *,
-    jobs: int = 2,
-    backend: str = "loky",
-    scheduler: str | None = None,
-    device: str = "auto",
-    deadline: float | None = None,
-    on_result: OnResult | None = None,
-) -> Outcome:
-    """Run missing units with joblib: all trainings, then all fusions, then all fine-tunings.
-
-    Args:
-        jobs: number of processes on this machine; a cluster uses all its workers.
-        backend: "loky" (processes of this machine) or "dask".
-        scheduler: address of a Dask scheduler, whose workers see `root` and the current folder under the same paths.
-        device, deadline, on_result: as in `run`; "auto" gives each process its own GPU if there are any.
-    Raises:
-        ValueError: an unknown backend, Dask without a scheduler or workers, the package is missing, or processes died
-            repeatedly.
-    """
-    losses = 0
-
-    def carry_out(wave: Sequence[Unit]) -> Iterator[tuple[int, Result | str | Skip]]:
-        nonlocal losses
-        left = set(range(len(wave)))
-        tasks = [partial(attempt, unit, Path(root).absolute(), deadline=deadline) for unit in wave]
-        try:
-            for index, result in spread(tasks, root, jobs=jobs, backend=backend, device=device):
-                left.remove(index)
-                yield index, result
-        except Exception as error:  # processes were killed; `attempt` reports the units' errors
-            losses += 1
-            if losses >= LOSSES:
-                raise ValueError(
-                    f"processes died {losses} times, most recently with {error!r:.300}. There may not be enough "
-                    "memory for so many at once. Results so far are kept; run the same command to continue."
-                ) from error
-        yield from ((index, Skip.BUSY) for index in left)
-
-    def waves(waiting: Sequence[Unit]) -> list[list[Unit]]:
-        return [[unit for unit in waiting if isinstance(unit, kinds)] for kinds in KINDS]
-
-    with parallel_backend(backend, scheduler):
-        return until_done(units, waves, carry_out, on_result)
 
 
 def record_in_parallel(
@@ -244,7 +181,7 @@ def record_in_parallel(
 
     Args:
         runs: with the folders of their records in `root`.
-        jobs, backend, scheduler: as in `run_in_parallel`, which says what raises.
+        jobs, backend, scheduler: as in `run`, which says what raises.
     Raises:
         Cancelled: the monitor requested it; finished levels are kept.
     """
@@ -254,10 +191,7 @@ def record_in_parallel(
     device = runs[0][0].device if runs else "auto"
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    with (
-        parallel_backend(backend, scheduler),
-        suppress(TerminatedWorkerError),
-    ):  # perhaps there was no memory for so many
+    with parallel_backend(backend, scheduler), suppress(TerminatedWorkerError):
         for count, _ in enumerate(spread(tasks, root, jobs=jobs, backend=backend, device=device), 1):
             monitor.emit("phase", name=f"{count} of {len(tasks)} runs are made", index=count, total=len(tasks))
             monitor.check()
@@ -278,7 +212,7 @@ def spread(
     Args:
         tasks: functions of a device.
         root: the folder that they write to.
-        jobs, backend, device: as in `run_in_parallel`.
+        jobs, backend, device: as in `run`.
     Returns:
         A sentence in place of the result where a machine does not see the folders.
     """
@@ -335,12 +269,19 @@ def _own_gpu(root: Path, held: ExitStack) -> str:
 
 @contextmanager
 def parallel_backend(name: str, scheduler: str | None) -> Iterator[None]:
-    """Processes of this machine ("loky"), or the workers of a Dask scheduler; raises as `run_in_parallel`."""
+    """Processes of this machine ("loky"), or the workers of a Dask scheduler; raises as `run`."""
     from joblib import parallel_config
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     if name == "loky" and scheduler is None:
-        with parallel_config("loky"):
-            yield
+        try:
+            with parallel_config("loky"):
+                yield
+        except TerminatedWorkerError as error:
+            raise ValueError(
+                f"a process died: {error!r:.300}. There may not be enough memory for so many at once. What is finished is "
+                "kept: run the same command again, with fewer --jobs."
+            ) from error
         return
     if name != "dask" or scheduler is None:
         raise ValueError(

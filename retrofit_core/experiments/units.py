@@ -5,7 +5,6 @@ A unit is identified by its whole configuration; its result holds the digests of
 """
 
 import dataclasses
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,7 +14,7 @@ from typing import Any
 from ..inspection.landscape import Landscape
 from ..runs import RunConfig
 from ..runs.store import UNIT
-from ..system.files import digest, key_of
+from ..system.files import key_of
 from ..training.parents import TrainConfig
 
 #: File name in a unit's folder.
@@ -26,43 +25,34 @@ FROM_SOURCE = ("models", "splits", "data", "evaluate", "analyse", "device")
 
 @dataclass(frozen=True)
 class ParentSource:
-    """The origin of parents: a training or given files."""
+    """The origin of parents: a training; or digests of files, whose results are read and not measured again."""
 
     training: TrainConfig | None = None
-    models: tuple[str, ...] = ()
-    """Given checkpoints, parent 0 first"""
-    given_splits: str | None = None
-    data: str = ""
-    """Data set of given checkpoints"""
-    facts: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """What identifies given checkpoints whose files may be missing: an earlier result of `to_json`"""
+    digests: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """"given", the files' digests, and "data", the data set"""
 
     def files(self, root: Path) -> tuple[str, ...]:
         """The checkpoints' paths."""
-        return self.models or self._training.files(root / self._training.folder)
+        return self.recipe.files(root / self.recipe.folder)
 
     def splits(self, root: Path) -> str | None:
         """The splits file's path."""
-        return self.given_splits if self.models else self._training.splits(root / self._training.folder)
+        return self.recipe.splits(root / self.recipe.folder)
 
     @property
     def data_set(self) -> str:
         """Name of the data set."""
-        return self.data if self.models else self._training.data
+        return self.recipe.data
 
     @property
-    def _training(self) -> TrainConfig:
+    def recipe(self) -> TrainConfig:
+        """The training; only results of other parents are read."""
         assert self.training is not None
         return self.training
 
     def to_json(self) -> dict[str, Any]:
-        """Everything that determines the parents, without the names of given files."""
-        if self.training is not None:
-            return {"training": {**_facts(self.training), "device": "auto"}}
-        if self.facts:
-            return dict(self.facts)
-        files = [*self.models, *([self.given_splits] if self.given_splits else [])]
-        return {"given": [digest(file) for file in files], "data": Path(self.data).name}
+        """Everything that determines the parents."""
+        return dict(self.digests) or {"training": {**_facts(self.recipe), "device": "auto"}}
 
     def key(self) -> str:
         """Characters that identify the parents."""
@@ -124,9 +114,7 @@ class Parent(Unit):
         return {"parent": self.index, **self.source.to_json(), "test_images": self.test_images}
 
     def command(self, root: str) -> str:
-        training = self.source.training
-        if training is None:
-            return shlex.join(["retrofit", "evaluate", self.source.models[self.index], "--data", self.source.data])
+        training = self.source.recipe
         return f"{training.command(str(Path(root, training.folder)))} --only {self.index}"
 
 
@@ -188,9 +176,6 @@ class Clustering(Unit):
 
     def needs(self) -> tuple[Unit, ...]:
         return tuple(Parent(self.source, index, self.test_images) for index in range(2))
-
-    def command(self, root: str) -> str:
-        return "retrofit reproduce neuron-importance"
 
 
 class FollowUp(Unit):

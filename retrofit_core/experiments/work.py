@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import platform
-import shutil
 import subprocess
 import time
 from collections.abc import Mapping
@@ -34,12 +33,12 @@ from ..system.device import on_device
 from ..system.extras import Missing, library_version
 from ..system.monitor import Monitor
 from ..training.evaluation import evaluate
-from ..training.files import finetuned, settings_of, state_of
-from ..training.parents import NOTE, read_training, train_parents
+from ..training.files import finetuned, settings_of
+from ..training.parents import train_parents
 from ..training.state import digest as digest_of_tensors
 from .clustering import clustering
 from .results import Result, packed, read_result, write_result
-from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, ParentSource, TunedEnsemble, Unit
+from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, TunedEnsemble, Unit
 
 
 def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: str = "auto") -> Result:
@@ -145,10 +144,8 @@ def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
 
 def title(unit: Unit) -> str:
     """A unit and its parents in a few words."""
-    training, models = unit.source.training, unit.source.models
-    parents = ", ".join(Path(model).stem for model in models)
-    if training is not None:
-        parents = f"{training.data} {training.split}, {training.parts} parts, seed {training.seed}"
+    training = unit.source.recipe
+    parents = f"{training.data} {training.split}, {training.parts} parts, seed {training.seed}"
     return f"{_short_title(unit)} ({parents})"
 
 
@@ -187,33 +184,12 @@ def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.
 
 def _parent(unit: Parent, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
     file, start = Path(unit.source.files(root)[unit.index]), time.perf_counter()
-    if (training := unit.source.training) is not None and not _is_there(unit, root):
-        if (checkpoint := _trained_beside_others(unit, root)) is not None:
-            file.parent.mkdir(exist_ok=True)
-            with files.replacing(file) as copy:
-                shutil.copyfile(checkpoint, copy)
+    training = unit.source.recipe
+    if not _is_there(unit, root):
         config = dataclasses.replace(training, device=device)
         # Takes over existing checkpoints that this training would give.
         train_parents(config, root / training.folder, only=unit.index, resume=True, test=False, monitor=monitor)
     return load_model(file)[0], {"seconds": time.perf_counter() - start}
-
-
-def _trained_beside_others(unit: Parent, root: Path) -> Path | None:
-    """The checkpoint of the same parent in another training: with the same data, split and seed, a parent does not
-    depend on the other networks, as in pairs of one width with several others."""
-    training = unit.source.training
-    if training is None or state_of(Path(unit.source.files(root)[unit.index])).exists():  # begun already
-        return None
-    for note in sorted(root.glob(f"parents-*/{NOTE}")):
-        with suppress(ValueError):  # an unreadable folder
-            other = read_training(note.parent)
-            if other is None or other.of_parent(unit.index) != training.of_parent(unit.index):
-                continue
-            parent = dataclasses.replace(unit, source=ParentSource(dataclasses.replace(other, device="auto")))
-            checkpoint = Path(parent.source.files(root)[parent.index])
-            if checkpoint.exists() and finished(parent, root) is not None:
-                return checkpoint
-    return None
 
 
 def _provide_parents(unit: Unit, root: Path, monitor: Monitor, device: str) -> None:
@@ -244,9 +220,7 @@ def _tuned(unit: FineTuning, root: Path, monitor: Monitor, device: str) -> tuple
     network = _start(unit.start, root, monitor, device)
     start = time.perf_counter()
     images = load(unit.source.data_set, "train")
-    training = unit.source.training
-    augment = training.augment if training else "auto"
-    config = FinetuneConfig(epochs=unit.epochs, learning_rate=unit.learning_rate, augment=augment)
+    config = FinetuneConfig(epochs=unit.epochs, learning_rate=unit.learning_rate, augment=unit.source.recipe.augment)
     settings = settings_of("finetune", images, network.spec["architecture"], 1, config)
     # The name depends on the initial weights, so that no fine-tuning of other weights is taken over.
     file = unit.network(root)

@@ -30,8 +30,7 @@ KNOWN = {
 
 
 @pytest.fixture
-def columns(tmp_path, monkeypatch):
-    monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
+def columns(tmp_path):
     cells = [cell for cell in cells_of("ablation", "small", 2) if cell.row in KNOWN.get(cell.column, {})]
     bundle = bundle_of(cells, lambda cell: {"known": knowing(KNOWN[cell.column][cell.row] + cell.seed)})
     write_bundle(tmp_path / "bundle.json", Bundle(bundle.results))

@@ -30,9 +30,8 @@ FULLER = {"LP": 99, "OTFusion, uniform": 55}
 
 
 @pytest.fixture
-def column(tmp_path, monkeypatch):
+def column(tmp_path):
     """Made-up numbers: LP below the best parent, where the paper has it above."""
-    monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
     cells = [cell for cell in cells_of("vgg11-noniid", "small") if cell.column == "2-way" and cell.row in ROWS]
     bundle = bundle_of(cells, lambda cell: {"known": knowing(ROWS[cell.row])})
     write_bundle(tmp_path / "bundle.json", Bundle(bundle.results))
@@ -40,8 +39,7 @@ def column(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def empty(tmp_path, monkeypatch):
-    monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
+def empty(tmp_path):
     return table("vgg11-noniid", runs=tmp_path / "runs").column("2-way")
 
 
@@ -97,22 +95,23 @@ def test_differences_say_whether_the_sign_is_the_papers_and_draw_no_opponent_tha
     claims = {f"{claim.left} {claim.right}" for claim in column.claims if claim.ours is not None}
     names = [name.split(" \N{MINUS SIGN} ")[1] for name in picture.figure.layout.yaxis.categoryarray]
     assert "KF-Linear OTFusion" in claims and names == ["best parent", "Ensemble", "LP", "KF-Linear, uniform"]
-    assert "5 have the paper's sign. Drawn are 4" in picture.caption
+    assert "5 agreed; 4 are drawn." in picture.caption
     alone = replace(column, claims=tuple(c for c in column.claims if c.right == "OTFusion"))
     only = differences(alone, LIGHT)
     assert list(only.figure.layout.yaxis.categoryarray) == ["KF-Linear \N{MINUS SIGN} OTFusion"]
 
 
-def test_rows_at_another_scale_are_marked(column, tmp_path, monkeypatch):
+def test_rows_at_another_scale_are_marked(column, tmp_path):
     cells = [cell for cell in cells_of("vgg11-noniid", "evening", 1) if cell.column == "2-way" and cell.row in FULLER]
     write_bundle(tmp_path / "fuller.json", bundle_of(cells, lambda cell: {"known": knowing(FULLER[cell.row])}))
     results = [tmp_path / "bundle.json", tmp_path / "fuller.json"]
     mixed = table("vgg11-noniid", runs=tmp_path / "runs", results=results).column("2-way")
     picture = beside_the_paper(mixed, LIGHT)
-    fuller, marks = trace(picture, "ours (evening)")
-    assert fuller == {"LP (evening)": 99, "OTFusion, uniform (evening)": 55}
-    assert marks.marker.symbol == "square"
-    assert trace(picture, "ours (small)")[0] == {lettered(row): ROWS[row] for row in ROWS if row not in FULLER}
+    ours, marks = trace(picture, "ours (small), squares")
+    fuller = {f"{row} (evening)": share for row, share in FULLER.items()}
+    assert ours == fuller | {lettered(row): ROWS[row] for row in ROWS if row not in FULLER}
+    symbols = dict(zip(marks.y, marks.marker.symbol, strict=True))
+    assert {row for row, symbol in symbols.items() if symbol == "square"} == set(fuller)
     assert "(scale small)" in picture.caption
     html = table_of_cells([mixed], list(ROWS), LIGHT, {"2-way": ""}, {"2-way": {}})
     assert "<small>evening</small> 99.0" in html and "<b>80.0</b>" in html  # the best is one of those at one scale
@@ -140,18 +139,17 @@ def test_a_picture_shows_itself_in_a_notebook(column, monkeypatch):
     assert picture.figure.layout.title.text is None  # on a page a heading stands above it
 
 
-def measured(tmp_path, monkeypatch, name: str, value):
+def measured(tmp_path, name: str, value):
     """A table whose cells' units have the metrics that `value` says of a row."""
-    monkeypatch.setattr("retrofit_core.experiments.scales.is_on_disk", lambda name: True)
     bundle = bundle_of(cells_of(name, "small"), lambda cell: value(cell.row))
     write_bundle(tmp_path / "bundle.json", bundle)
     return table(name, runs=tmp_path / "runs", results=tmp_path / "bundle.json")
 
 
-def test_seconds_stand_on_a_logarithmic_axis_with_no_interval_and_no_standards(tmp_path, monkeypatch):
+def test_seconds_stand_on_a_logarithmic_axis_with_no_interval_and_no_standards(tmp_path):
     known = {"OTFusion": 1.5, "Git-Re-Basin": 0.25, "KF-Linear, uniform": 120.0}
     value = lambda row: {"seconds": known[row]} if row in known else None  # noqa: E731
-    picture = beside_the_paper(measured(tmp_path, monkeypatch, "runtime-vgg", value).column(), LIGHT)
+    picture = beside_the_paper(measured(tmp_path, "runtime-vgg", value).column(), LIGHT)
     ours, marks = trace(picture, "ours (small)")
     assert ours == known and set(marks.error_x.array) == {0.0}
     assert (picture.figure.layout.xaxis.type, picture.figure.layout.xaxis.title.text) == ("log", "seconds")
@@ -160,9 +158,9 @@ def test_seconds_stand_on_a_logarithmic_axis_with_no_interval_and_no_standards(t
     assert not any("our" in note.text for note in picture.figure.layout.annotations)
 
 
-def test_rows_are_drawn_over_columns_the_paper_beside_ours(tmp_path, monkeypatch):
+def test_rows_are_drawn_over_columns_the_paper_beside_ours(tmp_path):
     value = lambda row: {"known": knowing(60)} if row == "KF-Gradient, uniform" else None  # noqa: E731
-    shown = measured(tmp_path, monkeypatch, "fusion-set-size", value)
+    shown = measured(tmp_path, "fusion-set-size", value)
     columns = [shown.column(name) for name in ("1k samples", "5k samples")]
     picture = across(columns, ["KF-Gradient, uniform", "KF-Linear, uniform"], DARK)
     drawn = {(each.name, each.xaxis): tuple(each.y) for each in picture.figure.data}

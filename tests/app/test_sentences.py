@@ -250,7 +250,7 @@ def test_a_columns_words_are_those_of_rows_that_it_shows():
     table = paper.table("fusion-set-size", paper.read()[0])
     column = next(each for each in table.at(paper.FULLEST) if each.name == "1k samples")
     printed = [line for line in column.lines if line.paper is not None]
-    assert any(not line.badge for line in printed) and paper.differences(column) != paper.SAME
+    assert any(not line.badge for line in printed)
     marked = paper.contradicted(column)
     scales = {line.row: line.badge for line in printed}
     assert set(marked) == {"KF-Gradient, conductance"} and scales["KF-Gradient, uniform"], (

@@ -41,7 +41,7 @@ def made(unit: Unit, known: Iterable[bool] | None = None, **facts: Any) -> Resul
         unit.key(),
         unit.to_json(),
         "made up",
-        unit.command("runs"),
+        unit.command("runs") if unit.source.training else "",
         {"data test": "none"},
         refusal,
         {} if refusal else {**metrics, **facts},

@@ -14,7 +14,7 @@ import pytest
 
 from retrofit_core.experiments import runner
 from retrofit_core.experiments.results import DAMAGED
-from retrofit_core.experiments.runner import run_in_parallel
+from retrofit_core.experiments.runner import run
 from retrofit_core.experiments.units import Parent
 from tests.experiments.tiny import SOURCE, UNITS, all_numbers, carry_out, fusion, missing, read_log, started
 
@@ -86,23 +86,6 @@ def check_lives(root, processes):
     assert set(unfinished) <= set(processes) and set(unfinished.values()) <= {0, 1}
 
 
-@pytest.mark.parametrize("attempt", [0, *(pytest.param(again, marks=pytest.mark.long) for again in (1, 2))])
-def test_two_runners_share_the_units(straight, tmp_path, attempt):
-    root = tmp_path / "runs"
-    runners = [started(root, MORE) for _ in range(2)]
-    for _, start in runners:
-        start()
-    for process, _ in runners:
-        process.join(120)
-    assert [process.exitcode for process, _ in runners] == [0, 0]
-    log = read_log(root)
-    keys = Counter(straight.keys())
-    assert Counter(key for _, what, key in log if what == "begun") == keys
-    assert Counter(key for _, what, key in log if what == "written") == keys
-    assert {process for process, _, _ in log} == {str(process.pid) for process, _ in runners}
-    assert all_numbers(root) == straight and not damaged(root)
-
-
 def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     with ExitStack() as first, ExitStack() as others:
@@ -164,7 +147,7 @@ def test_other_processes_give_the_same_results(straight, tmp_path, backend, requ
         for _ in range(2 if address else 0):
             held.enter_context(dask_worker(address, tmp_path))
         ways = {"jobs": 2, "backend": backend, "scheduler": address, "device": "cpu"}
-        outcome = run_in_parallel(missing(UNITS, root), root, **ways, on_result=lambda *each: told.append(each))
+        outcome = run(missing(UNITS, root), root, **ways, on_result=lambda *each: told.append(each))
     assert (outcome.done, outcome.failed, outcome.left) == (7, [], 0)
     assert {type(unit) for unit, _ in told[:2]} == {Parent} and len(told) == 7  # trainings first
     assert all_numbers(root) == some(straight, UNITS)
@@ -173,4 +156,4 @@ def test_other_processes_give_the_same_results(straight, tmp_path, backend, requ
 def test_a_cluster_without_workers_is_said_so(scheduler, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "PATIENCE", 1)
     with pytest.raises(ValueError, match="no worker joined the Dask scheduler at tcp.*within 1 s.*dask worker tcp"):
-        run_in_parallel([fusion()], tmp_path, backend="dask", scheduler=scheduler)
+        run([fusion()], tmp_path, backend="dask", scheduler=scheduler)

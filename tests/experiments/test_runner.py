@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import shutil
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,15 +12,14 @@ import torch
 from retrofit_core.experiments import runner
 from retrofit_core.experiments import work as working
 from retrofit_core.experiments.results import all_results, path_of, read_result, seal_of
-from retrofit_core.experiments.runner import plan
-from retrofit_core.experiments.units import FineTuning, Fusion, Parent, ParentSource
+from retrofit_core.experiments.runner import plan, waves
+from retrofit_core.experiments.units import FineTuning, Fusion, Parent, TunedEnsemble
 from retrofit_core.experiments.work import work
 from retrofit_core.networks.checkpoints import load_model, save_model
-from retrofit_core.runs import identities, worker
+from retrofit_core.runs import identities
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Monitor
 from tests.experiments.tiny import (
-    MLP,
     SOURCE,
     UNITS,
     all_numbers,
@@ -77,6 +75,13 @@ def other_weights(file):
 def test_what_is_needed_comes_first_and_each_unit_once(tmp_path):
     units = [unit for unit, _ in plan([cell(TUNING), cell(fusion()), cell(fusion("Average"), TUNING)], tmp_path)]
     assert units == [*PARENTS, fusion(), TUNING, fusion("Average")]
+
+
+def test_each_unit_is_in_one_wave_after_those_that_it_needs():
+    ensemble = TunedEnsemble(tuple(FineTuning(parent, 1) for parent in PARENTS))
+    units = [unit for unit, _ in plan([cell(ensemble), cell(TUNING)], Path("none"))]
+    first, second, third = waves(units)
+    assert first == list(PARENTS) and second == [*ensemble.members, TUNING.start] and third == [ensemble, TUNING]
 
 
 def _sealed(content):
@@ -143,16 +148,6 @@ def test_results_outlive_what_they_were_made_of(measured, root, tmp_path):
     assert all_numbers(root) == all_numbers(whole)
 
 
-def test_a_fine_tuning_starts_from_its_network_made_again(measured, root, tmp_path):
-    tuning, whole = FineTuning(fusion(), 2), tmp_path / "whole" / "runs"
-    network = fusion().network(root)
-    network.write_bytes(network.read_bytes()[:100])
-    shutil.copytree(measured, whole)
-    for folder in (root, whole):
-        assert carry_out(folder, [tuning]).done == 1
-    assert all_numbers(root)[tuning.key()] == all_numbers(whole)[tuning.key()]
-
-
 def refused(seed):
     """A pair of one."""
     return dataclasses.replace(fusion("HF-Linear", seed=seed), only=(0,))
@@ -201,24 +196,6 @@ def test_what_may_be_otherwise_tomorrow_is_no_refusal(root, monkeypatch, what):
     assert read_result(root, fusion(seed=5).key()) is None
 
 
-def test_a_unit_that_another_runner_is_at_is_waited_for(root, monkeypatch):
-    held = files.locked(fusion(seed=5).folder(root))
-    held.__enter__()
-    with pytest.raises(worker.Busy, match=f"the unit {fusion(seed=5).key()} is still running"):
-        worker.check_idle(root)  # the workbench waits for it, too
-    waits = []
-
-    def wait(seconds):
-        waits.append(seconds)
-        held.__exit__(None, None, None)
-
-    monkeypatch.setattr(runner, "time", SimpleNamespace(time=time.time, sleep=wait))
-    done = []
-    units = [fusion(seed=5), fusion(seed=6)]
-    outcome = carry_out(root, units, on_result=lambda unit, _: done.append(unit))
-    assert outcome.done == 2 and done == [units[1], units[0]] and waits == [runner.WAIT]
-
-
 @pytest.fixture
 def clock(monkeypatch):
     """The runner's clock, which goes as the test says."""
@@ -249,23 +226,6 @@ def test_a_training_goes_on_after_its_finished_epochs(measured, tmp_path, clock)
     assert (outcome.done, outcome.left, epochs) == (1, 0, [1, 2])
     key = PARENTS[0].key()
     assert all_numbers(tmp_path)[key] == all_numbers(measured)[key]
-
-
-def test_a_parent_that_stands_beside_other_networks_is_trained_once(root, tmp_path):
-    """The first parent of a pair of one width and another is that of the pair of one width."""
-    other_width = MLP.replace("[64, 8,", "[64, 7,")
-    pair = ParentSource(dataclasses.replace(TRAINING, arch=(MLP, other_width)))
-    alone, epochs = tmp_path / "alone", []
-    carry_out(alone, [Parent(pair, 0, 100)])
-    outcome = carry_out(root, [Parent(pair, index, 100) for index in range(2)], monitor=Monitor(epochs.append))
-    assert outcome.done == 2 and not outcome.failed
-    assert [event["epoch"] for event in epochs if event["kind"] == "epoch"] == [1, 2]  # of the second
-    taken, trained = (read_result(folder, Parent(pair, 0, 100).key()) for folder in (root, alone))
-    assert taken.metrics["accuracy"] == trained.metrics["accuracy"]
-    assert files.digest(pair.files(root)[0]) == files.digest(pair.files(alone)[0])
-    other_seed = ParentSource(dataclasses.replace(TRAINING, arch=(MLP, other_width), seed=1))
-    carry_out(root, [Parent(other_seed, 0, 100)])
-    assert files.digest(other_seed.files(root)[0]) != files.digest(pair.files(root)[0])
 
 
 def test_a_result_says_what_it_is_of(measured):

@@ -3,6 +3,7 @@
 Nothing is trained here: a process that has computed gradients cannot be forked into others that shall.
 """
 
+import dataclasses
 import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,10 +11,10 @@ from tempfile import TemporaryDirectory
 import torch
 from tqdm import tqdm
 
-from retrofit_core.experiments.units import ParentSource
 from retrofit_core.networks.architectures import build, parse
 from retrofit_core.networks.checkpoints import save_model
-from tests.experiments.tiny import MLP, carry_out, fusion
+from retrofit_core.runs import execute
+from tests.experiments.tiny import MLP, fusion
 
 # The lock of the progress bar of torch.fx would be shared by all who are forked: one that is killed with it stops the others.
 tqdm.set_lock(threading.RLock())
@@ -23,5 +24,4 @@ with TemporaryDirectory() as folder:
     files = [str(Path(folder, f"{index}.safetensors")) for index in range(2)]
     for index, file in enumerate(files):
         save_model(build(parse(MLP), seed=index), file)
-    source = ParentSource(None, tuple(files), None, "digits")
-    carry_out(Path(folder), [fusion(source=source, fusion_from="iid")])
+    execute(dataclasses.replace(fusion().run, models=tuple(files), data="digits", fusion_from="iid"), None)

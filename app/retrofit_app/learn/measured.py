@@ -31,15 +31,12 @@ def measured(records: Path = RECORDS) -> dict[str, dict[str, float]]:
 
     Rows missing from the records are left out.
     """
-    from retrofit_core.experiments.bundles import results_in
-    from retrofit_core.experiments.report import report
-    from retrofit_core.experiments.scales import SCALES
+    from retrofit_core.experiments import table as read_table
 
     sheet = {}
     for networks, (table, column, badge) in TABLES.items():
-        written = report(results_in(records), [table], list(SCALES.values()), columns={column}, only_measured=True)
-        (found,) = (each for each in written.columns if each.badge == badge)
-        means = {line.row: line.mean for line in found.lines if line.mean is not None}
+        ours = read_table(table, columns=[column], results=records, runs="none").column(column).at(badge)
+        means = {line.row: line.mean for line in ours.lines if line.mean is not None}
         parents = [mean for row, mean in means.items() if row.startswith("Parent ")]
         accuracies = {name: means[row] for name, row in ROWS.items() if row in means}
         sheet[networks] = {name: round(mean, 1) for name, mean in {"best": max(parents), **accuracies}.items()}

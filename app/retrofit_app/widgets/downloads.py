@@ -22,7 +22,6 @@ class Several:
     """A sentence without its full stop: which runs, and the library's version"""
     texts: Callable[[], tuple[str, str]]
     """The comparison as command and Python"""
-    what: str = "Makes these runs again and ranks them, in the runs folder."
 
 
 Origin = runs.Entry | Several

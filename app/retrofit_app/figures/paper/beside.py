@@ -11,7 +11,7 @@ from ..noise import margin
 from ..palette import Palette
 from ..picture import Picture
 from ..quantities import Quantity, quantity
-from ..words import first_up, lettered, number, signed
+from ..words import lettered, number, signed
 from .rows import (
     BEST,
     OURS,
@@ -69,8 +69,8 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
         raise ValueError(f"nothing is measured of {column.table}, {column.name}: there is nothing to draw.")
     kind = quantity(column.metric)
     names = {line.row: f"{escape(lettered(line.row))}{at(line.badge)}" for line in lines}
-    printed = [line for line in lines if _is_drawn(line.paper, kind)]
-    known = [line for line in lines if _is_drawn(line, kind)]
+    printed = [line for line in lines if _has_place(line.paper, kind)]
+    ours = [line for line in lines if _has_place(line, kind)]
     best, ensemble = _standards(column) if kind.is_accuracy else (None, None)
     # Their texts are at two heights, so that near lines stay readable.
     uprights = [
@@ -78,39 +78,42 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
         for line, word, shift in ((best, "best parent", 2), (ensemble, "ensemble", 20))
         if line is not None
     ]
-    papers = dots(
-        [(line.paper.mean, names[line.row]) for line in printed],
-        "paper, ± deviation over seeds" if any(line.paper.deviation for line in printed) else "paper",
-        "%{y}, paper: %{customdata}",
-        paper_mark(palette),
-        error_x=error_bars([line.paper.deviation or 0 for line in printed], palette.muted),
-        customdata=[kind.words(line.paper.mean) for line in printed],
-    )
-    by_badge = {badge: [line for line in known if line.badge == badge] for badge in ("", *_badges(known))}
-    ours = [
+    bars = "95 % interval over test images" if kind.is_accuracy else "± deviation over seeds"
+    traces = [
         dots(
-            [(line.mean, names[line.row]) for line in same],
-            f"ours ({badge or column.badge}){_interval_words(lines, kind)}",
-            "%{y}, ours: %{customdata}",
-            mark("square" if badge else "circle", 9 if badge else 10, _colours(same, palette), palette.ink),
-            error_x=error_bars([_reach(column, line, kind) for line in same], palette.ink),
-            customdata=[_words(line, kind) for line in same],
-            cliponaxis=False,  # do not cut a mark at 0
-        )
-        for badge, same in by_badge.items()
+            [(line.paper.mean, names[line.row]) for line in printed],
+            "paper, ± deviation over seeds" if any(line.paper.deviation for line in printed) else "paper",
+            "%{y}, paper: %{customdata}",
+            paper_mark(palette),
+            error_x=error_bars([line.paper.deviation or 0 for line in printed], palette.muted),
+            customdata=[kind.words(line.paper.mean) for line in printed],
+        ),
+        {
+            **dots(
+                [(line.mean, names[line.row]) for line in ours],
+                f"ours ({column.badge}){', squares: another scale' if any(line.badge for line in ours) else ''}, {bars}",
+                "%{y}, ours: %{customdata}",
+                mark(
+                    ["square" if line.badge else "circle" for line in ours],
+                    10,
+                    [palette.accent if line.row.startswith(OURS) else palette.grey for line in ours],
+                    palette.ink,
+                ),
+                error_x=error_bars([_reach(column, line, kind) for line in ours], palette.ink),
+                customdata=[_words(line, kind) for line in ours],
+                cliponaxis=False,  # do not cut a mark at 0
+            ),
+            "showlegend": True,  # even without numbers of the paper
+        },
     ]
-    values = [*(line.mean for line in known), *(line.paper.mean for line in printed)]
-    words = ", ".join(
-        f"{lettered(line.row)} {kind.plain(line.mean)}"
-        + (f" (paper {kind.plain(line.paper.mean)})" if line.paper else "")
-        for line in known
-    )
+    values = [*(line.mean for line in ours), *(line.paper.mean for line in printed)]
+    numbers = [f"{lettered(line.row)} {kind.plain(line.mean)}{_paper_words(line, kind)}" for line in ours]
     return dot_plot(
         palette,
-        [papers, {**ours[0], "showlegend": True}, *ours[1:]],  # even without numbers of the paper
+        traces,
         list(names.values()),
-        f"Dot plot of {kind.name}, ours ({'; '.join((column.badge, *_badges(known)))}) and the paper's: {words}",
-        caption=_finding(column, best, ensemble) if kind.is_accuracy else _extremes(column, known, kind),
+        f"Dot plot of {kind.name}, ours ({column.badge}) and the paper's: {', '.join(numbers)}",
+        caption=_finding(column, best, ensemble) if kind.is_accuracy else f"Scale {column.badge}.",
         title=f"{titled(column)}: {rows or (BESIDE if printed else 'ours')}",
         above=44 if uprights else 12,
         showlegend=True,
@@ -124,15 +127,6 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
         ],
         xaxis=axis(kind.name, side="bottom", **kind.axis(values)),
     )
-
-
-def _badges(lines: Sequence[Any]) -> tuple[str, ...]:
-    """Scales other than the column's."""
-    return tuple(dict.fromkeys(line.badge for line in lines if line.badge))
-
-
-def _colours(lines: Sequence[Any], palette: Palette) -> list[str]:
-    return [palette.accent if line.row.startswith(OURS) else palette.grey for line in lines]
 
 
 def _kind(line: Any) -> int:
@@ -176,11 +170,11 @@ def _words(line: Any, kind: Quantity) -> str:
 
 
 def _paper_words(line: Any, kind: Quantity) -> str:
-    return "" if line.paper is None else f" (paper {kind.words(line.paper.mean)})"
+    return "" if line.paper is None else f" (paper {kind.plain(line.paper.mean)})"
 
 
-def _is_drawn(number_of: Any, kind: Quantity) -> bool:
-    """Whether a number is known and has a place on the axis: 0 has none on a logarithmic axis."""
+def _has_place(number_of: Any, kind: Quantity) -> bool:
+    """Whether there is a number, and it has a place on the axis: 0 has none on a logarithmic axis."""
     return bool(number_of) and number_of.mean is not None and (number_of.mean > 0 or not kind.is_log)
 
 
@@ -192,26 +186,9 @@ def _reach(column: Any, line: Any, kind: Quantity) -> float:
     return margin(line.mean, images) if images else 0.0
 
 
-def _interval_words(lines: Sequence[Any], kind: Quantity) -> str:
-    """What our numbers' bars mean; empty if there are none."""
-    if kind.is_accuracy:
-        return ", 95 % interval over test images"
-    return ", ± deviation over seeds" if any(line.deviation for line in lines) else ""
-
-
 def _standards(column: Any) -> tuple[Any, Any]:
     """The lines of our best parent and the ensemble; None if unmeasured."""
     lines = [line for line in column.lines if not line.badge]
     parents = [line for line in lines if line.row.startswith(PARENT)]
     ensemble = next((line for line in lines if line.row == "Ensemble"), None)
     return max(parents, key=mean, default=None), ensemble
-
-
-def _extremes(column: Any, lines: Sequence[Any], kind: Quantity) -> str:
-    """The smallest and largest number, each with the paper's."""
-    if not lines:
-        return f"Scale {column.badge}."
-    least, most = min(lines, key=mean), max(lines, key=mean)
-    ends = [f"{lettered(line.row)} {kind.words(line.mean)}{_paper_words(line, kind)}" for line in (least, most)]
-    words = f"From {ends[0]} to {ends[1]}" if least is not most else ends[0]
-    return f"{first_up(words)} (scale {column.badge})."

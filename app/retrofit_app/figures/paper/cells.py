@@ -96,7 +96,7 @@ def _cell(
     paper = _bold(DASH if line.paper is None else kind.plain(line.paper.mean), paper_best)
     unmeasured = line.mean is None
     words = STATES[line.state] if unmeasured else kind.plain(line.mean)
-    tip = line.command if line.state == "not measured" else "; ".join(filter(None, (line.badge, line.note)))
+    tip = column.command(line.row) if line.state == "not measured" else "; ".join(filter(None, (line.badge, line.note)))
     if against:
         tip = f"The other way round than in the paper: {'; '.join(against)}"
     name = escape(cell_name(line.row, column.name), quote=True)

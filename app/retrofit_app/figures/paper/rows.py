@@ -1,4 +1,4 @@
-"""What pictures of the paper's columns share: which rows are methods, and how rows are drawn."""
+"""What pictures of the paper's columns share: which rows are methods, and how rows are picture_of."""
 
 from collections.abc import Sequence
 from html import escape
@@ -44,13 +44,6 @@ def mean(line: Any) -> float:
     return line.mean
 
 
-def listed(names: Sequence[str], palette: Palette, **settings: Any) -> dict[str, Any]:
-    """The vertical axis of rows in this order, from the top."""
-    # px, so that a mark at the axis' end does not touch its name
-    order = {"type": "category", "categoryorder": "array", "categoryarray": names, "autorange": False}
-    return rows(palette, ticklabelstandoff=9, **order, **settings)
-
-
 def dots(places: Sequence[tuple[float, str]], name: str, tip: str, marker: dict[str, Any], **settings: Any) -> Trace:
     """Marks in rows, with one legend entry if there are any.
 
@@ -74,7 +67,7 @@ def dot_plot(
     xaxis: dict[str, Any],
     **more: Any,
 ) -> Picture:
-    """A figure of `dots` with its legend below; see `drawn`.
+    """A figure of `dots` with its legend below; see `picture_of`.
 
     Args:
         names: the rows.
@@ -87,6 +80,7 @@ def dot_plot(
     below = [title, *(trace["name"] for trace in traces if trace["showlegend"])]
     bottom = NUMBERS + ENTRY * sum(1 + words.count("<br>") for words in below) + 8
     shown = {"tickvals": list(names), "ticktext": ["<br>".join(each) for each in lines]}
+    order = {"type": "category", "categoryorder": "array", "categoryarray": names, "autorange": False}
     return picture_of(
         palette,
         traces,
@@ -96,7 +90,8 @@ def dot_plot(
         margin=(room([line for each in lines for line in each]), 12, above, bottom),
         legend=BELOW,
         xaxis={**xaxis, "title": {"text": title}},
-        yaxis=listed(names, palette, range=[len(names) - 0.4, -0.6], **shown),
+        # px, so that a mark at the axis' end does not touch its name
+        yaxis=rows(palette, ticklabelstandoff=9, range=[len(names) - 0.4, -0.6], **order, **shown),
         **more,
     )
 

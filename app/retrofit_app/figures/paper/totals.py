@@ -7,7 +7,6 @@ from typing import Any
 
 from ..booktable import DASH
 from ..palette import Palette
-from .rows import INFORMATIVE
 
 VERDICTS = ("agreed", "undecided", "contradicted")
 HIDDEN = "<div class='bar hidden'>?</div>"
@@ -32,22 +31,16 @@ def totals(summary: Any, tables: Mapping[str, Any], titles: Mapping[str, str], p
     )
 
 
-def groups(summary: Any) -> dict[str, tuple[str, list[Any]]]:
+def groups(claims: Iterable[Any]) -> dict[str, tuple[str, Sequence[Any]]]:
     """Group of opponents -> what it is and the claims against it, the easy ones first."""
-    easy, informative = _parted(summary)
-    clear = [claim for claim in informative if claim.deviation is not None and not claim.is_noise]
+    from retrofit_core.experiments.report import opponents  # imports torch
+
+    easy, informative, clear = opponents(claims)
     return {
         "Easy opponents": ("those that lose clearly in the paper nearly everywhere", easy),
         "Informative opponents": ("the best parent, the ensemble, LP, another score", informative),
         "of these beyond the paper's own noise": ("the paper's difference is more than two of its deviations", clear),
     }
-
-
-def _parted(summary: Any) -> tuple[list[Any], list[Any]]:
-    """The decided claims against easy and against informative opponents."""
-    decided = summary.decided()
-    easy, informative = ([each for each in decided if (each.group == INFORMATIVE) is hard] for hard in (False, True))
-    return easy, informative
 
 
 def bars(summary: Any, palette: Palette, shown: int | None = None) -> str:
@@ -59,14 +52,14 @@ def bars(summary: Any, palette: Palette, shown: int | None = None) -> str:
     drawn = "".join(
         f"<div class='group'><div><b>{name}</b><small>{words}</small></div>"
         f"{_bar(claims) if shown is None or index < shown else HIDDEN}</div>"
-        for index, (name, (words, claims)) in enumerate(groups(summary).items())
+        for index, (name, (words, claims)) in enumerate(groups(summary.decided()).items())
     )
     key = "".join(f"<span class='{verdict}'>{verdict}</span>" for verdict in VERDICTS)
     return f"<div class='retrofit-totals' style='{palette.css}'><p class='key'>{key}</p>{drawn}</div>"
 
 
 def _line(name: str, title: str, summary: Any) -> str:
-    easy, informative = _parted(summary)
+    (_, easy), (_, informative), _ = groups(summary.decided()).values()
     button = f"<button type='button' data-cell='{escape(name, quote=True)}'>{escape(title)}</button>"
     return (
         f"<tr><td class='name'>{button}</td><td class='number'>{summary.measured()} of {summary.numbers}</td>"

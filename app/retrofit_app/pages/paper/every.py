@@ -15,7 +15,8 @@ from retrofit_app.shell import lectures
 from retrofit_app.widgets import tables
 from retrofit_app.widgets.choosing import choosing
 
-from . import lecture, parameters, taking
+from . import lecture, parameters
+from .one import files
 
 READING = (
     "A claim is a difference between two methods in the paper. It is agreed if ours has its sign, contradicted if ours has the "
@@ -32,23 +33,23 @@ FAILED = (
 )
 NOISE = "The paper's noise explains a claim whose difference lies within two of its deviations, from 0 and from our interval."
 CLAIMS = "Claims of the paper with the other sign here"
-PAPERS = "in the paper's settings (given parents have a size and a training of their own)"
 
 
 def every(stamp: Stamp, palette: Palette) -> None:
     """Draw the report's summary, whose tables can be opened."""
-    from retrofit_core.experiments.report import summarised
+    from retrofit_core.experiments.report import summarised, verdicts
 
-    names, columns = paper.names(), known(stamp)
+    names, columns = paper.names(), columns_of(stamp)
     summary = _of_all(columns)
-    claim, *rest = finding(summary)
-    st.markdown(f"**{escaped(claim)}**  \n{escaped(' '.join(rest))}")
+    agreed, undecided, contradicted = verdicts(decided := summary.decided())
+    st.markdown(
+        f"**Of {len(decided)} comparable claims of the paper {agreed} agreed, {undecided} undecided, {contradicted} "
+        f"contradicted.**  \nOf {summary.numbers} numbers that the paper prints, {summary.measured()} are measured."
+    )
     of_each = {name: summarised(of_table) for name, of_table in columns.items()}
     choosing("paper-totals", totals(summary, of_each, names, palette), parameters.to_table)
-    if widgets.unfolds(
-        "How to read this", "paper-reading", "What a claim is, and how much is measured at which scale."
-    ):
-        st.caption(escaped(f"{READING} {scales(summary)}"))
+    if widgets.unfolds("How to read this", "paper-reading", "What a claim is."):
+        st.caption(escaped(READING))
     tables_of = [
         [line for name in names for line in failed(name, names[name], summary, noise)] for noise in (False, True)
     ]
@@ -66,13 +67,11 @@ def every(stamp: Stamp, palette: Palette) -> None:
         if within.lines:
             with st.expander(f"{counts[1]} more that the paper's noise explains"):
                 st.html(within.html(palette))
-    taking.files(stamp, list(names), FULLEST, "all-tables")
+    files(stamp, list(names), FULLEST, "all-tables")
 
 
 def failed(name: str, title: str, summary: Any, noise: bool) -> list[Line]:
     """A table's contradicted claims under its title, within or beyond the paper's own noise."""
-    from retrofit_core.experiments.report_words import claim_words
-
     lines = [
         Line(
             (
@@ -84,7 +83,7 @@ def failed(name: str, title: str, summary: Any, noise: bool) -> list[Line]:
         for count in summary.counts
         for claim in count.claims
         if count.table == name and claim.verdict == "contradicted" and is_noise(claim) is noise
-        for sides, *numbers in [claim_words(claim)[:4]]
+        for sides, *numbers in [claim.words[:4]]
     ]
     return [Line((), heading=title), *lines] if lines else []
 
@@ -95,7 +94,7 @@ def is_noise(claim: Any) -> bool:
     return claim.is_noise and low - 2 * claim.deviation <= claim.paper <= high + 2 * claim.deviation
 
 
-def known(stamp: Stamp) -> dict[str, Sequence[Any]]:
+def columns_of(stamp: Stamp) -> dict[str, Sequence[Any]]:
     """Each table's columns; keeps a single table's parameters for later."""
     parameters.table(names := paper.names())
     return {name: tables.table(stamp, name).every for name in names}
@@ -103,7 +102,7 @@ def known(stamp: Stamp) -> dict[str, Sequence[Any]]:
 
 def spoken(stamp: Stamp, palette: Palette) -> bool:
     """Show the summary as a lecture; return whether there is anything to show."""
-    slides = lecture.of_all(_of_all(known(stamp)), palette)
+    slides = lecture.of_all(_of_all(columns_of(stamp)), palette)
     if slides:
         lectures.show("All tables of the paper", slides)
     return bool(slides)
@@ -113,36 +112,3 @@ def _of_all(columns: Mapping[str, Sequence[Any]]) -> Any:
     from retrofit_core.experiments.report import summarised
 
     return summarised([column for of_table in columns.values() for column in of_table])
-
-
-def finding(summary: Any) -> list[str]:
-    """How many of the paper's claims hold, and how many of its numbers are measured; then what does not count."""
-    from retrofit_core.experiments.report import verdicts
-    from retrofit_core.experiments.report_words import apart_words
-
-    decided = summary.decided()
-    agreed, undecided, contradicted = verdicts(decided)
-    return [
-        f"Of {len(decided)} comparable claims of the paper {agreed} agreed, {undecided} undecided, {contradicted} contradicted.",
-        f"Of {summary.numbers} numbers that the paper prints, {summary.measured()} are measured.",
-        *filter(None, [apart_words(summary)]),
-    ]
-
-
-def scales(summary: Any) -> str:
-    """How much is measured at each scale, and what the scale is."""
-    from retrofit_core.experiments.scales import SAYING, SCALES
-
-    sentences, before = [], (0, 0)
-    for name in SAYING:
-        reached = summary.measured(name), len(summary.decided(name))
-        if reached != before:
-            new = [now - then for now, then in zip(reached, before, strict=True)]
-            words = f"at the scale {name} ({SCALES[name].sentence})"
-            settings = PAPERS if name == "paper" else words
-            sentences.append(f"{new[0]} numbers and {new[1]} claims are measured {settings}.")
-        before = reached
-    single = sum(claim.seeds == 1 for claim in summary.decided())
-    if single:
-        sentences.append(f"{single} claims have one fusion seed, so that their intervals are over test images alone.")
-    return " ".join(sentences)

@@ -8,7 +8,6 @@ import streamlit as st
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.figures.booktable import MINUS, Column, Line, Table
 from retrofit_app.figures.paper.totals import bars, count, groups
-from retrofit_app.runs import paper
 from retrofit_app.shell.lectures import HIDDEN, Slide
 
 #: Opponents of the paper's methods on slides: those that do not lose everywhere.
@@ -18,7 +17,6 @@ COLUMNS = (Column("difference", is_number=False), Column("paper"), Column("ours"
 
 def of_all(summary: Any, palette: Palette) -> list[Slide]:
     """The report's summary, which reveals one group of opponents at a time; no slide if nothing can be compared."""
-    known = groups(summary)
     if not summary.decided():
         return []
     reached = count(summary.decided())
@@ -34,7 +32,7 @@ def of_all(summary: Any, palette: Palette) -> list[Slide]:
             escaped(
                 f"{reached['agreed']} agreed, {reached['undecided']} undecided, {reached['contradicted']} contradicted."
             ),
-            len(known),
+            len(groups(summary.decided())),
             draw,
         )
     ]
@@ -45,7 +43,7 @@ def of_table(columns: Sequence[Any], palette: Palette) -> list[Slide]:
     from retrofit_core.experiments.claims import OURS
 
     slides = []
-    for column in filter(paper.counts, columns):
+    for column in (column for column in columns if column.counts):
         claims = [claim for claim in column.claims if claim.ours is not None and claim.left in OURS]
         claims = [claim for claim in claims if claim.right in OPPONENTS]
         if claims:
@@ -58,10 +56,10 @@ def _slide(column: Any, claims: Sequence[Any], palette: Palette) -> Slide:
     return Slide(
         column.name,
         f"Points of accuracy in the paper, {escaped(column.name)}. Which sign has each difference here "
-        f"({escaped(paper.differences(column))})?",
+        f"({escaped(column.badge)})?",
         escaped(
             f"Of {len(claims)} differences {reached['agreed']} have the paper's sign, {reached['contradicted']} the other one, "
-            f"and {reached['undecided']} are undecided ({paper.differences(column)})."
+            f"and {reached['undecided']} are undecided ({column.badge})."
         ),
         len(claims),
         _rows(claims, palette),
@@ -70,12 +68,11 @@ def _slide(column: Any, claims: Sequence[Any], palette: Palette) -> Slide:
 
 def _rows(claims: Sequence[Any], palette: Palette) -> Callable[[int, float], None]:
     """A function that draws the differences, the first `shown` with ours."""
-    from retrofit_core.experiments.report_words import claim_words
 
     def draw(shown: int, _: float) -> None:
         lines = []
         for index, claim in enumerate(claims):
-            name, printed, *ours, _group = claim_words(claim)
+            name, printed, *ours = claim.words
             cells = printed, *(ours if index < shown else [HIDDEN] * len(ours))
             lines.append(Line((name, *(cell.replace("-", MINUS) for cell in cells))))
         st.html(Table("The paper's differences and ours", COLUMNS, tuple(lines)).html(palette))

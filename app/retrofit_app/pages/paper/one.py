@@ -1,6 +1,6 @@
 """One of the paper's tables: its cells beside ours, the choice of rows, a cell's recipe, pictures, files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -9,54 +9,62 @@ from retrofit_app import widgets
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.figures.paper.cells import cell_name, cells
 from retrofit_app.runs import paper
-from retrofit_app.runs.paper import FULLEST, SAME, Shown, Stamp
-from retrofit_app.shell import lectures, picker
-from retrofit_app.widgets import tables
+from retrofit_app.runs.paper import FULLEST, Shown, Stamp
+from retrofit_app.shell import lectures
+from retrofit_app.widgets import copies, tables
 from retrofit_app.widgets.choosing import choosing
 
-from . import lecture, parameters, pictures, recipe, taking
-from .parameters import KINDS, PAPER, Place, Rows
+from . import lecture, parameters, pictures, recipe
+from .parameters import PAPER, Place, Rows
 
-OTHERS = "Our networks, training or data differ from the paper's: compare which method is ahead, not the numbers. "
 READING = (
     "≠: a difference between two methods has the other sign here, beyond its 95 % interval. ± are two standard errors from the "
-    "paper's deviations; a bold difference is within them. Click a number for its recipe."
+    "paper's deviations; a bold difference is within them. Our networks, training or data may differ from the paper's: compare "
+    "which method is ahead, not the numbers. A word before a number is its scale, if that is not its column's. Click a number "
+    "for its recipe."
 )
-BADGED = " A word before a number is its scale, if that is not its column's."
-AGREEING = "No difference between methods has the other sign here."
-EMPTY = "No row of this table is left. Choose other families, or all rows."
 NO_NUMBERS = "The paper prints no numbers here, so ours have no counterpart. Click a number for its recipe."
+AGREEING = "No difference between methods has the other sign here."
 
 
 def one(stamp: Stamp, palette: Palette) -> None:
     """Draw the table that the address names."""
     names = paper.names()
-    name, shown, place = asked(stamp)
+    name, shown, place = address(stamp)
     controls(names, shown)
-    chosen = parameters.rows()
-    columns = shown.at(place.scale)
-    filters(shown, chosen)
+    rule, columns = parameters.rows(), shown.at(place.scale)
+    filters(shown)
     marked = {column.name: paper.contradicted(column) for column in columns}
-    rows = rows_of(columns, chosen, {row for of_column in marked.values() for row in of_column})
+    rows = rows_of(columns, rule, {row for of_column in marked.values() for row in of_column})
     claim, measured = finding(columns)
     st.markdown("  \n".join(filter(None, [f"**{escaped(claim)}**" * bool(claim), escaped(measured)])))
     if rows:
-        scales = scale_words(columns)
         seen = [column for column in columns if any(line.row in rows for line in column.all_lines)]
-        choosing("paper-cells", cells(seen, rows, palette, scales, marked), parameters.to_cell)
-        st.caption(escaped(reading(shown, columns)))
+        choosing("paper-cells", cells(seen, rows, palette, scale_words(columns), marked), parameters.to_cell)
+        st.caption(READING if shown.has_paper else NO_NUMBERS)
     else:
-        widgets.why(AGREEING if chosen.disagreeing and not any(marked.values()) else EMPTY)
-    taking.files(stamp, [name], place.scale, name)
+        widgets.why(AGREEING)
+    files(stamp, [name], place.scale, name)
     drawn = {
-        name: [row for row in rows if row in of_column or not chosen.disagreeing] for name, of_column in marked.items()
+        name: [row for row in rows if row in of_column or not rule.disagreeing] for name, of_column in marked.items()
     }
-    pictures.pictures(shown, columns, place.scale, palette, drawn, chosen.disagreeing)
+    pictures.pictures(shown, columns, palette, drawn, rule.disagreeing)
     if place.cell:
-        recipe.dialog(shown, columns, place.cell, picker.choice().entries)
+        recipe.dialog(columns, place.cell)
 
 
-def asked(stamp: Stamp) -> tuple[str, Shown, Place]:
+def files(stamp: Stamp, names: list[str], scale: str, stem: str) -> None:
+    """Draw buttons for the report of some tables, written when pressed."""
+    from retrofit_core.experiments.report import markdown, spreadsheet
+
+    def content(write: Callable[..., str]) -> Callable[[], bytes]:
+        return lambda: write(paper.report(tables.results(stamp)[0], names, scale)).encode()
+
+    formats = [("CSV", "csv", content(spreadsheet)), ("Markdown", "md", content(markdown))]
+    copies.files("Download the tables", f"paper-{stem}", stem, formats, "all columns, and how many claims hold.")
+
+
+def address(stamp: Stamp) -> tuple[str, Shown, Place]:
     """The table's name, the table, and the place in it."""
     name = parameters.table(paper.names())
     shown = tables.table(stamp, name)
@@ -66,7 +74,7 @@ def asked(stamp: Stamp) -> tuple[str, Shown, Place]:
 
 def spoken(stamp: Stamp, palette: Palette) -> bool:
     """Show the table's columns as a lecture; return whether there is anything to show."""
-    name, shown, place = asked(stamp)
+    name, shown, place = address(stamp)
     slides = lecture.of_table(shown.at(place.scale), palette)
     if slides:
         lectures.show(paper.names()[name], slides)
@@ -95,20 +103,8 @@ def controls(names: Mapping[str, str], shown: Shown) -> None:
         )
 
 
-def filters(shown: Shown, chosen: Rows) -> None:
+def filters(shown: Shown) -> None:
     """Draw the choice of rows, if there is one."""
-    lines = [line for column in shown.every for line in column.all_lines]
-    printed = {line.row for line in lines if line.paper is not None}
-    offered = {line.row for line in lines} if chosen.more or not printed else printed
-    known = {*map(paper.family, offered), *chosen.families}
-    if len(known) > 1:
-        st.pills(
-            "Only rows of",
-            [kind for kind in KINDS if kind in known],
-            **PAPER.control("families", tuple),
-            selection_mode="multi",
-            help="Families of methods. If none is chosen, all are shown.",
-        )
     if not shown.has_paper:
         return
     with st.container(horizontal=True):
@@ -118,7 +114,7 @@ def filters(shown: Shown, chosen: Rows) -> None:
                 **PAPER.control("disagreeing"),
                 help="Rows whose difference to another one is clear here, and has the other sign than in the paper (≠).",
             )
-        if {line.row for line in lines} > printed:
+        if any(line.paper is None for column in shown.every for line in column.all_lines):
             st.toggle(
                 "Rows that the paper lacks",
                 **PAPER.control("more"),
@@ -126,52 +122,33 @@ def filters(shown: Shown, chosen: Rows) -> None:
             )
 
 
-def rows_of(columns: Sequence[Any], chosen: Rows, disagreeing: set[str]) -> list[str]:
+def rows_of(columns: Sequence[Any], rule: Rows, disagreeing: set[str]) -> list[str]:
     """The rows to show: the paper's in its order, then those it lacks."""
     table = columns[0].setting.table
-    here = {line.row for column in columns for line in column.all_lines}
-    printed = {line.row for column in columns for line in column.all_lines if line.paper is not None}
-    return [
-        row
-        for row in dict.fromkeys((*table.paper_rows, *table.rows))
-        if row in here
-        and (row in printed or chosen.more or not printed or (chosen.disagreeing and row in disagreeing))
-        and (row in disagreeing or not chosen.disagreeing)
-        and (paper.family(row) in chosen.families or not chosen.families)
-    ]
+    lines = [line for column in columns for line in column.all_lines]
+    here, printed = {line.row for line in lines}, {line.row for line in lines if line.paper is not None}
+    rows = [row for row in dict.fromkeys((*table.paper_rows, *table.rows)) if row in here]
+    if rule.disagreeing:
+        return [row for row in rows if row in disagreeing]
+    return [row for row in rows if row in printed or rule.more or not printed]
 
 
 def scale_words(columns: Sequence[Any]) -> dict[str, str]:
-    """Column -> how it differs from the paper; "" if all differ in the same way."""
-    words = {column.name: paper.differences(column) if column.lines else "not measured yet" for column in columns}
+    """Column -> its scale; "" if all have the same."""
+    words = {column.name: column.badge if column.lines else "not measured yet" for column in columns}
     return words if len(set(words.values())) > 1 else dict.fromkeys(words, "")
 
 
 def finding(columns: Sequence[Any]) -> tuple[str, str]:
     """How many of the paper's claims hold; then how ours differs from it, and how many of its numbers are measured."""
     from retrofit_core.experiments.report import summarised, verdicts
-    from retrofit_core.experiments.report_words import apart_words
 
     same = not any(scale_words(columns).values()) and any(column.lines for column in columns)
-    sentences = [f"Ours: {paper.differences(columns[0])}."] if same else []
+    ours = f"Ours: {columns[0].setting.differences}. " if same else ""
     summary = summarised([each for column in columns for each in column.scales or (column,)])
     if not summary.numbers:
-        return "", " ".join(sentences)
-    words = (
-        f"{summary.measured()} of the {summary.numbers} numbers that the paper prints here are measured"
-        f"{'' if any(column.scales for column in columns) else ' at this scale'}"
-    )
-    if any(column.lines and column.setting.scale.name == "smoke" for column in columns):
-        words += ", not counting those that say nothing of accuracy"
-    agreed, undecided, contradicted = verdicts(summary.decided())
-    decided = agreed + undecided + contradicted
-    claim = f"Of {decided} claimed differences {agreed} have the paper's sign, {contradicted} the other one."
-    return claim if decided else "", " ".join([*sentences, f"{words}.", *filter(None, [apart_words(summary)])])
-
-
-def reading(shown: Shown, columns: Sequence[Any]) -> str:
-    """How to read the table."""
-    if not shown.has_paper:
-        return NO_NUMBERS
-    badged = any(line.badge for column in columns for line in column.all_lines)
-    return f"{'' if {*map(paper.differences, columns)} == {SAME} else OTHERS}{READING}{BADGED if badged else ''}"
+        return "", ours
+    agreed, _, contradicted = verdicts(decided := summary.decided())
+    claim = f"Of {len(decided)} claimed differences {agreed} have the paper's sign, {contradicted} the other one."
+    words = f"{summary.measured()} of the {summary.numbers} numbers that the paper prints here are measured."
+    return claim if decided else "", ours + words

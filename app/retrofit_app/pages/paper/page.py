@@ -21,7 +21,7 @@ def page() -> None:
     view = parameters.view(paper.names())
     if view == "all":
         with st.spinner("Comparing all our results with the paper…", show_time=True):
-            every.known(stamp)
+            every.columns_of(stamp)
     lectures.way_in("the paper's claims, revealed one after the other", "columns of the table")
     if lectures.read().lecture and (every if view == "all" else one).spoken(stamp, palette):
         return

@@ -3,14 +3,10 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from retrofit_app.address.readers import Series, one_of
-from retrofit_app.address.rule import Parameter, declared, option, switch
+from retrofit_app.address.readers import one_of
+from retrofit_app.address.rule import Parameter, option, switch
 from retrofit_app.address.session import Scope
-from retrofit_app.runs.methods import FAMILIES, OTHERS
-from retrofit_app.runs.paper import FULLEST, PARENTS
-
-#: Families to choose rows by.
-KINDS = (PARENTS, *FAMILIES, OTHERS)
+from retrofit_app.runs.paper import FULLEST
 
 VIEWS = {"all": "All tables", "table": "Table by table"}
 
@@ -19,8 +15,6 @@ VIEWS = {"all": "All tables", "table": "Table by table"}
 class Rows:
     """The choice of rows."""
 
-    families: tuple[str, ...] = declared((), Series(",", one_of(KINDS, "family of methods"), once=True))
-    """() for all"""
     disagreeing: bool = switch("choice of rows")
     """Only those that contradict the paper"""
     more: bool = switch("choice of rows")

@@ -1,11 +1,12 @@
 """A column's pictures, as in the notebooks, of the rows that the table shows."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from retrofit_app import widgets
+from retrofit_app import runs, widgets
 from retrofit_app.figures import (
     Palette,
     Picture,
@@ -19,10 +20,9 @@ from retrofit_app.figures import (
 )
 from retrofit_app.figures.histograms import kept_histograms
 from retrofit_app.figures.paper import beside_the_paper, differences, in_order
-from retrofit_app.runs import paper
 from retrofit_app.runs.paper import Shown
 
-from . import parameters, taking
+from . import parameters
 from .parameters import PAPER
 
 Draw = Callable[[Palette], Picture]
@@ -31,7 +31,6 @@ Draw = Callable[[Palette], Picture]
 def pictures(
     shown: Shown,
     columns: Sequence[Any],
-    scale: str,
     palette: Palette,
     rows: Mapping[str, Collection[str]],
     disagreeing: bool,
@@ -65,8 +64,9 @@ def pictures(
                 format_func=lambda kind: offered[kind][0],
             )
     _, draw = offered[kind]
-    origin = taking.origin(shown.name, name, scale)
-    heading = f"**{escaped(name)}** · {escaped(paper.differences(column))}"
+    source = f"{shown.name}, {name}; retrofit-workbench {runs.library()}"
+    origin = widgets.Several(f"paper-{shown.name}-{name}", source, lambda: ("", ""))
+    heading = f"**{escaped(name)}** · {escaped(column.badge)}"
     widgets.chart(f"paper-{kind}", draw, palette, origin, heading=heading)
 
 
@@ -107,14 +107,13 @@ def _landscape(facts: Any) -> dict[str, tuple[str, Draw]]:
 
     survey = Survey.from_json(facts)
     planes: dict[str, tuple[str, Draw]] = {
-        "plane-loss": ("Loss", lambda palette: landscape_plane(survey, "loss", palette)),
-        "plane-accuracy": ("Accuracy", lambda palette: landscape_plane(survey, "accuracy", palette)),
+        f"plane-{metric}": (metric.capitalize(), partial(_plane, survey, metric)) for metric in ("loss", "accuracy")
     }
     return planes | {
-        f"line-{path.first}-{path.last}": (lettered(f"{path.first} to {path.last}"), _line(path))
+        f"line-{path.first}-{path.last}": (lettered(f"{path.first} to {path.last}"), partial(loss_path, path))
         for path in survey.paths
     }
 
 
-def _line(path: Any) -> Draw:
-    return lambda palette: loss_path(path, palette)
+def _plane(survey: Any, metric: str, palette: Palette) -> Picture:
+    return landscape_plane(survey, metric, palette)

@@ -13,8 +13,6 @@ from retrofit_app.figures.paper.cells import BETWEEN
 from retrofit_app.figures.quantities import quantity
 from retrofit_app.figures.words import first_up, listing, seconds_words, signed
 from retrofit_app.runs import paper
-from retrofit_app.runs.paper import Shown
-from retrofit_app.shell import navigation
 from retrofit_app.widgets.errors import guarded
 
 from . import parameters
@@ -27,74 +25,40 @@ WHY = {
 }
 
 
-def dialog(shown: Shown, columns: Sequence[Any], cell: str, entries: list[runs.Entry]) -> None:
+def dialog(columns: Sequence[Any], cell: str) -> None:
     """Show a cell's recipe in a dialog; closing it changes the address.
 
     Args:
         columns: the table's shown columns, one per name.
-        entries: all runs.
     """
     row, _, name = cell.rpartition(BETWEEN)
     column = next(column for column in columns if column.name == name).of(row)
     show = st.dialog(
         escaped(f"{lettered(row)}, {name}"), width="medium", on_dismiss=lambda: parameters.to_cell("")
     )(guarded(_recipe))  # fmt: skip
-    show(shown, column, row, entries)
+    show(column, column.line(row))
 
 
-def _recipe(shown: Shown, column: Any, row: str, entries: list[runs.Entry]) -> None:
-    line = column.line(row)
-    _numbers(column, line)
-    if line.mean is None:
-        _elsewhere(shown, column, row)
-        _unmeasured(column, line)
-    else:
-        _measured(column, line, entries)
-
-
-def _numbers(column: Any, line: Any) -> None:
-    """Draw the paper's number, ours, and the difference."""
-    from retrofit_core.experiments.report_words import METRICS, ours_words, paper_words
-
-    kind = quantity(column.metric)
+def _recipe(column: Any, line: Any) -> None:
+    kind, paper_of = quantity(column.metric), line.paper
     with st.container(horizontal=True):
-        st.metric("paper", paper_words(line), help=_seeds(line.paper.seeds) if line.paper else None, width="content")
-        st.metric("ours", ours_words(line), help="Mean ± deviation (number of fusions).", width="content")
+        seeds = f"Mean ± deviation over {paper_of.seeds} seeds, each with its own parents." if paper_of else None
+        st.metric("paper", line.paper_words, help=seeds, width="content")
+        st.metric("ours", line.words, help="Mean ± deviation (number of fusions).", width="content")
         if line.difference is not None:
             reach = "" if line.reach is None else f" ± {kind.plain(line.reach)}"
             st.metric("difference", f"{signed(line.difference, kind.digits)}{reach}", width="content")
-    differs = f"What differs from the paper: {paper.differences(column)}." if line.mean is not None else ""
-    st.caption(escaped(f"In {METRICS.get(column.metric, kind.name)}. {differs}"))
-
-
-def _seeds(count: int | None) -> str | None:
-    return f"Mean ± deviation over {count} seeds, each with its own parents." if count else None
-
-
-def _elsewhere(shown: Shown, column: Any, row: str) -> None:
-    """Say what the row has at other scales."""
-    kind = quantity(column.metric)
-    same = [other for other in shown.every if other.name == column.name and other is not column]
-    lines = [(other, line) for other in same for line in other.lines if line.row == row]
-    words = [f"{kind.words(line.mean)} ({paper.differences(other)})" for other, line in lines]
-    if words:
-        widgets.why(f"Ours at another scale: {'; '.join(words)}.")
-
-
-def _unmeasured(column: Any, line: Any) -> None:
-    """Say why there is no number, and what measures it."""
-    if line.state != "not measured":
+    st.caption(escaped(f"In {kind.name}. Ours: {column.setting.differences}."))
+    if line.mean is not None:
+        _measured(column, line)
+    elif line.state == "not measured":
+        st.markdown("**Measure it**, with its parents:")
+        st.code(column.command(line.row, runs.runs_folder().name), language="bash", wrap_lines=True)
+    else:
         widgets.why(line.note or WHY[line.state])
-        return
-    st.markdown("**Measure it**")
-    if line.command:
-        st.caption(escaped(f"The first step, at this scale: {paper.differences(column)}."))
-        st.code(line.command, language="bash", wrap_lines=True)
-        st.caption("Or all of this row, with its parents:")
-    st.code(paper.command(column, line.row), language="bash", wrap_lines=True)
 
 
-def _measured(column: Any, line: Any, entries: list[runs.Entry]) -> None:
+def _measured(column: Any, line: Any) -> None:
     """Draw each fusion behind a number, its command, and its inputs."""
     from retrofit_core.experiments.results import machine_words
 
@@ -105,20 +69,15 @@ def _measured(column: Any, line: Any, entries: list[runs.Entry]) -> None:
     if line.note:
         widgets.why(f"{first_up(line.note)}.")
     st.markdown("**Command**" if len(results) == 1 else "**Command**, of the first of them")
-    st.code(first.command_today or paper.command(column, line.row), language="bash", wrap_lines=True)
-    _levels(first, entries)
-    st.dataframe(_fusions(results, column), hide_index=True, alt="Each fusion behind this number.")
-    inputs = {role: digest.split()[-1][:12] for role, digest in first.inputs.items()}
-    st.caption(escaped(f"Measured on {machine_words([first])}. Digests of what went in: {listing(_pairs(inputs))}."))
+    command = first.command_today or column.command(line.row, runs.runs_folder().name)
+    st.code(command, language="bash", wrap_lines=True)
+    st.dataframe(_fusions(results, column.metric), hide_index=True, alt="Each fusion behind this number.")
+    inputs = [f"{role} {digest.split()[-1][:12]}" for role, digest in first.inputs.items()]
+    st.caption(escaped(f"Measured on {machine_words([first])}. Digests of what went in: {listing(inputs)}."))
 
 
-def _pairs(inputs: dict[str, str]) -> list[str]:
-    return [f"{role} {digest}" for role, digest in inputs.items()]
-
-
-def _fusions(results: Sequence[Any], column: Any) -> pd.DataFrame:
+def _fusions(results: Sequence[Any], name: str) -> pd.DataFrame:
     """A line for each seed."""
-    name = column.metric
     return pd.DataFrame(
         {
             "seed": _seed(result.unit),
@@ -135,12 +94,3 @@ def _seed(unit: dict[str, Any]) -> int:
     """The seed of the fusion, or of a parent's training."""
     start = unit.get("start", unit)
     return start.get("fusion", start.get("training", {})).get("seed", 0)
-
-
-def _levels(result: Any, entries: list[runs.Entry]) -> None:
-    """Draw a link to this fusion's levels if its run exists, or say how to get them."""
-    entry = paper.run_of(result, entries)
-    if entry is not None:
-        navigation.link("levels", f"Levels of run {entry.name}", "Where this fusion loses what.", run=entry.name)
-    elif "fusion" in result.unit:
-        st.caption("Its levels are not here. Give this command `--record runs/NAME`, and the run appears on Levels.")
