@@ -213,7 +213,7 @@ def test_ticks_and_opening_in_the_list_of_runs(open_page, served_runs):
     page.get_by_text("2 ticked").wait_for()
     page.go_back()
     page.get_by_text("1 ticked").wait_for()
-    click(96, "kf-gradient", "**run=kf-gradient*")  # the middle of Open, whose column is wider without pins
+    click(66, "kf-gradient", "**run=kf-gradient*")  # the middle of Open
     page.get_by_role("heading", name="Two half-blind networks").wait_for()
     assert "view" not in page.url
 

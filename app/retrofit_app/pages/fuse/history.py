@@ -65,7 +65,6 @@ def line(entry: runs.Entry, shown: str) -> dict[str, Any]:
         "data": PurePath(entry.config.get("data", "")).name,
         "samples": entry.config.get("samples"),
         "seed": entry.config.get("seed"),
-        "made": pd.Timestamp(float(entry.status.get("started") or 0), unit="s"),
         "run": f"{entry.title or entry.name}{' (shipped)' if entry.shipped else ''}",
     }
 
@@ -83,9 +82,9 @@ def table(entries: Sequence[runs.Entry], ticks: list[str]) -> None:
         st.session_state[MADE] = (names, first if first == now else None, st.session_state[MADE][2])
         VIEW.change(ticks=tuple(first))
 
-    column, lines = st.column_config, pd.DataFrame([line(entry, picker.choice().entry.name) for entry in entries])
+    column = st.column_config
     st.dataframe(
-        lines.drop(columns="state") if all(entry.state == "done" for entry in entries) else lines,
+        pd.DataFrame([line(entry, picker.choice().entry.name) for entry in entries]),
         key=key,
         hide_index=True,
         height=min(ROW * len(entries) + HEAD, MOST_HIGH),
@@ -109,7 +108,6 @@ def table(entries: Sequence[runs.Entry], ticks: list[str]) -> None:
             "data": column.TextColumn("data", width=48),
             "samples": column.NumberColumn("samples", width=60),
             "seed": column.NumberColumn("seed", width=42),
-            "made": column.DatetimeColumn("made", format="D MMM YYYY", width=84),
             "run": column.TextColumn("run", width=130),
         },
     )
