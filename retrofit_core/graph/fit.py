@@ -67,8 +67,7 @@ class ClosedForm:
     def before(self, number: int) -> list[fx.Node]:
         """What is read of the fused network."""
         layer = self.groups.fused.layers[number]
-        read = [] if layer.table else [*(op.x for op in layer.operations), *layer.stream]
-        return list(dict.fromkeys(read))
+        return [] if layer.table else list({op.x: op for op in layer.operations} | dict.fromkeys(layer.stream))
 
     def solve(self, step: Step, sums: Moments | Rows, parts: Tensor | None) -> Solution:
         """Every parent neuron's own fit, or its own weights; its Gram matrix (m, m) is that by which neurons are grouped.

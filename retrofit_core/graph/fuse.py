@@ -102,6 +102,8 @@ class Fusion:
         attentions = zip(*(heads_of(net, sample) for net in nets), strict=True)
         #: The heads of each attention in each network
         self.heads = [list(of_nets) for of_nets in attentions if all(of_nets)]
+        #: Parameters and buffers that are not fitted and not yet written
+        self.carried = _carried(nets[-1])
         if isinstance(method.fit, Gradient):
             nets, self.heads = [in_blocks(net, method.boundaries) for net in nets], []
         self.nets, self.fused = nets, nets[-1]  # parents and, last, the fused network
@@ -121,10 +123,12 @@ class Fusion:
         self.biases = [bias_of_logits(net, sample, f"parent {k}") for k, net in enumerate(nets[:-1]) if method.centre]
         self.own_data = parents_data(importance.data, (inputs, labels), len(models))
         check_scores(nets[:-1], importance, self.own_data)
-        #: Parameters and buffers that are not fitted and not yet written
-        self.carried = self._carried() if isinstance(self.form, ClosedForm) else set()
         self.reports: list[LevelReport] = []
         kept = {space for space, writers in self.groups.writers.items() if not writers}
+        if isinstance(method.fit, Gradient):  # blocks train their parameters, and keep buffers of neurons inside
+            self.carried -= self.fused.graph.trained | {
+                name for space in kept for name, _ in self.fused.spaces[space].axes
+            }
         for *_, ours in self.heads:  # their spaces are not grouped
             for number, places in ours.places:
                 kept |= set(self.fused.columns[number][places.flatten(), 0].tolist())
@@ -151,8 +155,8 @@ class Fusion:
             for net, name, mean in zip(self.nets, self.biases, means, strict=False):
                 net.weights[name] = net.weights[name] - torch.tensor(mean).to(net.weights[name])
         scored = parents_scores(self.nets[:-1], self.importance, self.own_data, monitor)
-        at_head = self.method.scored == "head"
-        self.groups.scores = [[s.mean().expand_as(s) if at_head else s for s in parent.values] for parent in scored]
+        alike = self.method.scored == "head"
+        self.groups.scores = [[s.mean().expand_as(s) if alike else s for s in parent.values] for parent in scored]
         walks = [Walk(net.graph, self.batches, device, memory) for net in self.nets]
         self._carry()
         names, widths = [layer.name for layer in self.fused.layers], [net.widths for net in self.nets]
@@ -181,7 +185,7 @@ class Fusion:
         """
         layer, groups, number, m = step.layer, self.groups, step.number, sum(step.widths)
         begun, cost, report = groups.begun(number), float("nan"), groups.report_of(number)
-        emit, clock, memory = self.runtime.monitor.emit, step.clock, self.runtime.memory
+        emit, clock = self.runtime.monitor.emit, step.clock
         grams = self._grams(step, begun)
         raw = layer.table or layer.mixes or isinstance(self.form, ByDescent)
         if raw:  # the neurons are grouped by the parents' outputs alone
@@ -192,7 +196,7 @@ class Fusion:
             parts = groups.parts_of_columns(number)
             parts = None if parts is None else parts.to(step.device)
             targets = [A.to(step.device) for A in groups.of_positions(number)] if layer.mixes else ()
-            sums = step.moments(dtype, parts, memory, targets)
+            sums = step.moments(dtype, parts, self.runtime.memory, targets)
             with clock.phase("solve"):
                 solution = self.form.solve(step, sums, parts)
         emit("phase", name="grouping", level=layer.name)
@@ -337,17 +341,6 @@ class Fusion:
 
     # --- what is not fitted -----------------------------------------------------------------------------------------------------
 
-    def _carried(self) -> set[str]:
-        """Parameters and buffers that no layer writes."""
-        fitted = [op for layer in self.fused.layers if not layer.table for op in layer.operations]
-        entries = [part for op in fitted for part in (op.weight, op.bias, op.scales) if part is not None]
-        written = {name for part in entries for name in part.names} | {name for op in fitted for name in op.vectors}
-        return {
-            name
-            for name in self.fused.graph.weights
-            if name not in written and self.fused.weights[name].is_floating_point()
-        }
-
     def _carry(self) -> None:
         """Write parameters that are not fitted, once the groups of all their neurons are known: means along neuron axes."""
         for name in sorted(self.carried):
@@ -379,6 +372,14 @@ class Fusion:
         n, p = samples * shape.numel() // layer.width, layer.inputs
         primal = 8 * (3 * layer.parts * p * p + 3 * p * m + 2 * m * m)
         return min(primal, dual_bytes(n, p, m)) if dual_is_cheaper(n, p, m) and layer.parts == 1 else primal
+
+
+def _carried(net: Network) -> set[str]:
+    """Parameters and buffers that no layer writes."""
+    fitted = [op for layer in net.layers if not layer.table for op in layer.operations]
+    entries = [part for op in fitted for part in (op.weight, op.bias, op.scales) if part is not None]
+    written = {name for part in entries for name in part.names} | {name for op in fitted for name in op.vectors}
+    return {name for name in net.graph.weights if name not in written and net.weights[name].is_floating_point()}
 
 
 def _nearest(A: Tensor) -> Tensor:

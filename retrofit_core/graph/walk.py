@@ -135,7 +135,7 @@ class Step:
         for number, (batch, counted) in enumerate(zip(self.inputs, self.counted, strict=True)):
             with self.clock.phase("forward"):
                 ends = [walk.values(number, net.weights) for net, walk in zip(self.nets[:-1], self.walks, strict=False)]
-                given = {} if not self.reads else self.walks[-1].values(number, self.nets[-1].weights)
+                given = self.walks[-1].values(number, self.nets[-1].weights) if self.reads else {}
                 given |= self.nets[-1].graph.given(batch)
             yield ends, given, counted
 
@@ -242,7 +242,7 @@ class Step:
             return []
         if op.by_lags and len(layer.operations) == 1 and op.channels >= MIN_CHANNELS and z.device.type == "cpu":
             return LagSums(op.channels, m, bias=layer.has_bias, device=z.device)
-        of_parts = None if parts is None else (parts, layer.parts)
+        of_parts = parts if parts is None else (parts, layer.parts)
         return MomentSums(m, layer.inputs, bias=layer.has_bias, device=z.device, parts=of_parts)
 
     def of_neurons(self) -> Moments:
