@@ -45,17 +45,6 @@ def retrofit(*words, cwd, expect=0):
     return done
 
 
-def in_a_process(*words, cwd):
-    """Run `python -m retrofit_core`, as a user calls it."""
-    done = subprocess.run(command(*words), cwd=cwd, env=environment(), capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
-
-
-def command(*words):
-    return [sys.executable, "-m", "retrofit_core", *map(str, words)]
-
-
 def environment():
     return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"}
 
@@ -109,15 +98,6 @@ def test_a_kept_parent_is_not_called_a_fusion():
     assert made_words({}, 3) == "Fused 3 parents"
 
 
-def test_the_same_seed_gives_the_same_numbers(parents):
-    """Whatever was drawn before in a process, and whatever order its sets have."""
-    for name, run in (("a", retrofit), ("b", in_a_process)):
-        run(*fuse_words(parents, "--seed", 3, "--out", f"{name}.safetensors"), cwd=parents)
-    (left, left_facts), (right, right_facts) = (tensors_of(parents / f"{name}.safetensors") for name in ("a", "b"))
-    assert_same_tensors(left, right)
-    assert left_facts == right_facts
-
-
 def row_of(name, printed):
     """The line of a printed table that begins with a name, without its frame."""
     lines = [line.strip(" │|") for line in printed.splitlines()]
@@ -164,23 +144,19 @@ def test_errors_are_one_sentence_with_exit_code_2(words, sentence, tmp_path, cap
 @each_case(
     ("words", "read"),
     [
-        (["fuse", "a", "b", "--fusion-from", "iid", "--out", "a"], "a"),
         (["fuse", "a", "b", "--fusion-from", "iid", "--out", "link"], "a"),
         (["fuse", "a", "--base", "b", "--fusion-from", "iid", "--out", "b"], "b"),
-        (["fuse", "a", "--target", "b", "--fusion-from", "iid", "--out", "b"], "b"),
-        (["reproduce", "all", "--results", "a", "--out", "./a"], "a"),
+        (["reproduce", "all", "--results", "folder", "--out", "folder/c"], "folder"),
     ],
 )
 def test_no_command_overwrites_what_it_reads(words, read, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = {name: f"{name}.safetensors" for name in ("a", "b", "link")}
-    words = [names.get(word, word.replace("/c", "/c.safetensors").replace("./a", "./a.safetensors")) for word in words]
-    for name in ("a", "b"):
+    names = {name: f"{name}.safetensors" for name in ("a", "b", "link", "folder/c")}
+    words = [names.get(word, word) for word in words]
+    Path("folder").mkdir()
+    for name in ("a", "b", "folder/c"):
         Path(names[name]).write_text(name)
     Path("link.safetensors").symlink_to("a.safetensors")
-    Path("shards").mkdir()
-    for name in ("model.safetensors.index.json", "c.safetensors"):
-        (tmp_path / "shards" / name).write_text("{}")
     before = {path: path.read_text() for path in tmp_path.rglob("*.*")}
     assert main([*words, "--overwrite"]) == 2
     shown = capsys.readouterr().err
@@ -195,7 +171,6 @@ def test_no_command_overwrites_what_it_reads(words, read, tmp_path, capsys, monk
         (["train", "--out", "parents"], "parents/parent-1.safetensors"),
         (["compare", "a", "--fusion-from", "iid", "--out", "board"], "board/leaderboard.csv"),
         (["landscape", "--record", "a", "--out", "land"], "land/landscape.json"),
-        (["compare", "a", "--over", "ridge=1,2,3", "--out", "board"], "board/leaderboard.json"),
         (["reproduce", "all", "--out", "x.csv"], "x.csv"),
         (["learn", "--out", "x.html", "--no-browser"], "x.html"),
     ],
@@ -217,23 +192,18 @@ def test_help_beside_a_method_lists_its_options(capsys):
     assert main(["fuse", "--method", "zipit", "--help"]) == 0
     assert "    reset_norms = True: true or false." in capsys.readouterr().out
     assert main(["fuse", "--method", "zipt", "--help"]) == 2
-    assert "Did you mean 'ZipIt'" in capsys.readouterr().err
+    assert "Did you mean 'ZipIt'" in " ".join(capsys.readouterr().err.replace("│", "").split())  # in a box
 
 
 def test_an_interruption_while_the_library_is_imported_is_quiet(tmp_path):
     (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
-    for words in (
-        ["-m", "retrofit_core"],
-        ["-c", "import sys; from retrofit_core.__main__ import main; sys.exit(main())"],
-    ):
-        path = os.pathsep.join([str(tmp_path), str(ROOT)])
-        done = subprocess.run([sys.executable, *words], env={**environment(), "PYTHONPATH": path}, capture_output=True)
-        assert done.returncode == 130 and not done.stderr
-    (tmp_path / "typer.py").unlink()
-    (tmp_path / "torch.py").write_text("raise KeyboardInterrupt")
-    words = ["-m", "retrofit_core", "evaluate", "/dev/null"]
-    done = subprocess.run([sys.executable, *words], env={**environment(), "PYTHONPATH": path}, capture_output=True)
-    assert done.returncode == 130 and done.stderr.decode() == "Interrupted. No incomplete files were left behind.\n"
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    words = [sys.executable, "-m", "retrofit_core", "evaluate", "/dev/null"]
+    for module, shown in (("typer", ""), ("torch", "Interrupted. No incomplete files were left behind.\n")):
+        (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt")
+        done = subprocess.run(words, env={**environment(), "PYTHONPATH": path}, capture_output=True, text=True)
+        assert done.returncode == 130 and done.stderr == shown
+        (tmp_path / f"{module}.py").unlink()
 
 
 @each_case("name", ["", "train", "fuse", "evaluate", "compare", "landscape", "reproduce", "app", "learn"])
@@ -367,18 +337,6 @@ def test_a_full_disk_is_one_sentence(parents, monkeypatch):
     assert shown.count("\n") == 1 and not list((parents / "full").glob("levels*"))
     monkeypatch.undo()
     retrofit("fuse", "--record", "full", cwd=parents)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="limits the size of files by the shell")
-def test_a_disk_that_fills_while_training_and_a_long_name_are_one_sentence(tmp_path):
-    for limit, out, sentence in (
-        (8, "full", "could not write: .* Make room"),
-        (99999, "a" * 260, "too long.* shorter name"),
-    ):
-        words = f"train --data digits --arch mlp --epochs 2 --out {out}"
-        shell = ["bash", "-c", f"ulimit -f {limit}; exec {sys.executable} -m retrofit_core {words}"]
-        shown = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert shown.returncode == 2 and re.search(sentence, shown.stderr) and "Traceback" not in shown.stderr
 
 
 def test_names_with_brackets_and_colons_are_printed_as_they_are(tmp_path):

@@ -14,7 +14,7 @@ from retrofit_core.data import load
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import RunConfig, comparison, execute, leaderboard
-from retrofit_core.runs.answers import difference, from_bits
+from retrofit_core.runs.answers import difference
 from retrofit_core.runs.comparison import compare_runs, configurations, title
 from retrofit_core.runs.leaderboard import operations
 from retrofit_core.system.monitor import Monitor
@@ -33,15 +33,8 @@ def base(tmp_path_factory):
 @pytest.mark.slow
 def test_the_numbers_are_those_of_the_runs(base, tmp_path):
     board = compare_runs(configurations(base, "kf-linear,average,ensemble", "uniform,conductance"), images=300)
-    assert [row["name"] for row in board.rows if row["method"] is None] != []
-    assert {row["name"] for row in board.rows} == {
-        "parent 0",
-        "parent 1",
-        "KF-Linear, uniform",
-        "KF-Linear, conductance",
-        "Average",
-        "Ensemble",
-    }
+    names = {"parent 0", "parent 1", "KF-Linear, uniform", "KF-Linear, conductance", "Average", "Ensemble"}
+    assert {row["name"] for row in board.rows} == names
     accuracies = [row["accuracy"] for row in board.rows]
     assert accuracies == sorted(accuracies, reverse=True) and board.samples == 300
     whole = compare_runs(configurations(base, "kf-linear", "conductance"))
@@ -64,18 +57,6 @@ def test_what_a_run_measured_counts_for_the_images_that_are_compared(base):
     for ours, theirs in zip(plain, measuring, strict=True):
         assert ours["name"] == theirs["name"] and ours["accuracy"] == theirs["accuracy"]
         assert ours["loss"] == pytest.approx(theirs["loss"])
-
-
-def test_a_parent_may_be_the_best_and_nobody_is_better_than_it():
-    table = [
-        leaderboard.EMPTY | {"name": name, "method": method, "accuracy": accuracy}
-        for name, method, accuracy in (("parent 0", None, 75.0), ("Average", "Average", 25.0))
-    ]
-    correct = {"parent 0": np.array([[True, True, True, False]]), "Average": np.array([[True] + [False] * 3])}
-    rows = leaderboard.ranking(table, correct)
-    assert [(row["name"], row["difference"]) for row in rows] == [("parent 0", 0), ("Average", -50)]
-    assert rows[0]["interval"] == (0, 0)
-    assert from_bits(rows[0]["knows"], 4).tolist() == [True, True, True, False]
 
 
 def test_all_means_every_method_and_words_choose_options(base):
@@ -106,16 +87,13 @@ def test_unknown_words_are_refused_before_any_work(base, methods, importance, se
         configurations(base, methods, importance)
 
 
-def test_more_test_images_than_there_are_names_the_option(base):
-    with pytest.raises(ValueError, match=r"images=99999 \(--images\): data set 'digits' has 359 test images"):
-        compare_runs(configurations(base, "average", "uniform"), images=99999)
-
-
 def test_runs_of_other_parents_are_not_compared(base):
     with pytest.raises(ValueError, match="the same models in all runs"):
         compare_runs([base, dataclasses.replace(base, models=base.models[:1])])
     with pytest.raises(ValueError, match="nothing to compare"):
         compare_runs([])
+    with pytest.raises(ValueError, match=r"images=99999 \(--images\): data set 'digits' has 359 test images"):
+        compare_runs([base], images=99999)
 
 
 def test_the_interval_is_that_of_resampled_images():
@@ -178,14 +156,9 @@ def test_the_command_prints_and_writes_the_board(base, tmp_path, capsys):
     board = json.loads((tmp_path / "leaderboard.json").read_text())
     with (tmp_path / "leaderboard.csv").open() as file:
         lines = list(csv.DictReader(file))
-    assert [line["name"] for line in lines] == [row["name"] for row in board["rows"]]
-    assert {line["method"]: line["grouping"] for line in lines if line["method"]} == {
-        "Average": "",
-        "KF-Linear": "random",
-    }
+    assert {line["method"]: line["grouping"] for line in lines} == {"": "", "Average": "", "KF-Linear": "random"}
     for line, row in zip(lines, board["rows"], strict=True):
-        assert row["name"] in shown and f"{row['accuracy']:.2f}" in shown
-        assert f"{row['operations'] / 1e6:.3g}" in shown
+        assert line["name"] == row["name"] in shown and f"{row['accuracy']:.2f}" in shown
         assert [float(line[f"class {name}"]) for name in board["classes"]] == pytest.approx(row["per_class"])
         assert float(line["low"]) <= float(line["difference"]) <= float(line["high"])
 
@@ -215,16 +188,6 @@ def test_finished_records_of_any_name_stand_for_runs(base, tmp_path, monkeypatch
     assert next(row for row in board.rows if row["method"])["key"] == "mine"
     with pytest.raises(pytest.fail.Exception):  # another work has to be run
         compare_runs([dataclasses.replace(config, seed=1)], images=40, also=[tmp_path / "mine"])
-
-
-def test_the_command_takes_finished_records(base, tmp_path, monkeypatch, capsys):
-    words = ["compare", *base.models, "--splits", str(base.splits), "--methods", "average", "--images", "40", "--json"]
-    words += ["--samples", "60", "--importance-samples", "40", "--device", "cpu"]
-    (config,) = configurations(base, "average", "uniform")
-    execute(config, tmp_path / "mine")
-    monkeypatch.setattr(comparison, "execute", lambda *given: pytest.fail("it is there already"))
-    assert main([*words, "--also", str(tmp_path / "mine")]) == 0
-    assert "mine" in [row["key"] for row in json.loads(capsys.readouterr().out)["rows"]]
 
 
 def test_the_leaderboard_is_saved_after_every_row(base, tmp_path):

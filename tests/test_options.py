@@ -126,12 +126,6 @@ def test_words_and_options_are_inverse(options):
     assert read_options(written_options(options)) == options
 
 
-@pytest.mark.parametrize("texts", [["repair"], ["=3"], ["a=1", "a=2"]])
-def test_words_that_are_no_options_are_refused(texts):
-    with pytest.raises(ValueError, match="write each option once, as NAME=VALUE"):
-        read_options(texts)
-
-
 def test_beside_a_preset_a_setting_at_our_default_is_kept():
     options = {"preset": "paper", "normalise_scores": True}
     config = RunConfig(("a",), method="KF-Linear", options=options)
@@ -140,17 +134,7 @@ def test_beside_a_preset_a_setting_at_our_default_is_kept():
     assert RunConfig(("a",), method="KF-Linear", options={"normalise_scores": True}).options is None
 
 
-def test_a_number_is_stored_in_one_form():
-    """2 from a command line and 2.0 from a form are the same work."""
-    method = METHODS["KD"]
-    assert method.told({"temperature": 2}) == method.told({"temperature": 2.0}) == {}
-    assert repr(method.told({"temperature": 3, "epochs": 3})) == "{'epochs': 3, 'temperature': 3.0}"
-
-
 # --- numbers out of range are refused before any work, in one sentence that names the option --------------------------
-
-
-LARGEST = 2**63 - 1
 
 
 #: Every number that any value takes.
@@ -169,7 +153,7 @@ NUMBERS = [
 
 
 @each_case("cls, name", sorted(NUMBERS, key=str))
-@each_case("value", [True, "3", [1], float("nan"), float("inf"), -1, -0.5])
+@each_case("value", [True, "3", float("nan"), -1, -0.5])
 def test_no_value_takes_these(cls, name, value):
     if isinstance(value, (int, float)) and value < 0:
         value += min(settings_of(cls)[name].range.low, 0)  # below ranges that hold negative numbers, too
@@ -177,13 +161,12 @@ def test_no_value_takes_these(cls, name, value):
         cls(**{name: value})
 
 
-@pytest.mark.parametrize("seed", [-1, LARGEST + 1, 1.5, "0", True])
+@pytest.mark.parametrize("seed", [-1, 2**63, 1.5, True])
 def test_seeds_out_of_range_are_refused_everywhere(seed, tmp_path):
     images = load("digits")
     parents = [mlp(), mlp(seed=2)]
     for work in (
         lambda: fuse(parents, normal(20, 6), seed=seed),
-        lambda: METHODS["KD"](parents, normal(20, 6), seed=seed),
         lambda: train(build("cnn"), images, seed=seed),
         lambda: build("cnn", seed=seed),
         lambda: check_choices(RunConfig(("a",), fusion_from="iid", seed=seed)),

@@ -105,8 +105,6 @@ def test_every_plan_fits_on_a_screen(name):
 def test_a_plan_names_the_neurons_of_its_levels():
     shown = str(plan_of("KF-Linear", [mlp((6, 8, 4)), mlp((6, 9, 4), seed=2)], target=mlp((6, 5, 4), seed=3)))
     assert "8 + 9 -> 5" in shown and "4 + 4 -> 4" in shown
-    deep = str(plan_of("ZipIt", [mlp((6, *[8] * 60, 4), seed=seed) for seed in (1, 2)])).splitlines()
-    assert "more" in deep[15] and deep[-1].endswith("4 + 4 -> 4")
 
 
 # --- the result as a table and as a folder; the principal components of the cluster picture ---------------------------
@@ -121,39 +119,27 @@ def result():
 def test_the_table_has_one_row_per_level(result):
     table = result.to_frame()
     assert table["level"].tolist() == ["fc1", "fc2", "fc3"]
-    assert table["kind"].tolist() == ["Linear"] * 3
     assert table["widths"].tolist() == ["8 + 8", "7 + 7", "4 + 4"]
     assert table["fused"].tolist() == [8, 7, 4]
-    assert table["rows"].tolist() == [40] * 3
     for row, level in zip(table.to_dict("records"), result.levels, strict=True):
         assert row["grouping error"] == level.grouping_error
         assert row["approximation share"] * level.energy == pytest.approx(level.approximation_error)
-        assert row["seconds"] == pytest.approx(sum(level.seconds.values()))
-        assert 0 <= row["grouping share"] <= 1
 
 
 BREAKS = {
-    "no folder": lambda folder: [path.unlink() for path in folder.iterdir()],
-    "half of the facts": lambda folder: (folder / "result.json").write_text('{"config": {'),
-    "half of the arrays": lambda folder: _halve(folder / "arrays.npz"),
-    "pickled arrays": lambda folder: np.savez(folder / "arrays.npz", **{"0/labels": np.array([{}], dtype=object)}),
-    "no weights": lambda folder: (folder / "fused.safetensors").unlink(),
-    "half of the weights": lambda folder: _halve(folder / "fused.safetensors"),
+    "result.json": lambda file: file.write_text('{"config": {'),
+    "arrays.npz": lambda file: np.savez(file, **{"0/labels": np.array([{}], dtype=object)}),  # pickled
+    "fused.safetensors": lambda file: file.write_bytes(file.read_bytes()[:100]),
 }
 
 
-def _halve(path):
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-@each_case("given_model", [False, True])
-@each_case("how", BREAKS)
-def test_a_broken_folder_is_refused_in_a_sentence(how, given_model, result, tmp_path):
+@each_case("name", BREAKS)
+def test_a_broken_folder_is_refused_in_a_sentence(name, result, tmp_path):
     result.save(tmp_path)
-    BREAKS[how](tmp_path)
-    model = build({"architecture": "mlp", "sizes": [6, 8, 7, 4]}, seed=0) if given_model else None
-    with pytest.raises(ValueError, match=str(tmp_path)):
-        FusionResult.load(tmp_path, model)
+    for broken in (BREAKS[name], lambda file: file.unlink()):
+        broken(tmp_path / name)
+        with pytest.raises(ValueError, match=str(tmp_path)):
+            FusionResult.load(tmp_path)
 
 
 def test_components_are_those_of_the_points():

@@ -3,7 +3,6 @@
 import ast
 import dataclasses
 import shlex
-from typing import Any
 
 import pytest
 
@@ -83,20 +82,6 @@ def test_command_and_script_give_the_same_key_and_numbers(tmp_path, monkeypatch,
             assert ours.labels.tolist() == theirs.labels.tolist()
 
 
-@each_case("field", [field.name for field in dataclasses.fields(RunConfig)])
-def test_no_field_is_forgotten_by_the_command(field):
-    """Each field away from its default shows in the command line."""
-    values = {bool: True, int: 7, float: 0.7, str: "other"}
-    default = getattr(RunConfig(models=("a",)), field)
-    others: dict[str, Any] = {"models": ("b",), "mean": (0.5,), "std": (0.5,), "options": {"epochs": 3}}
-    changed = others.get(field, values.get(type(default), "9"))
-    config = dataclasses.replace(RunConfig(models=("a",)), **{field: changed})
-    assert (
-        snippets.command(config).split(" --record")[0]
-        != snippets.command(RunConfig(models=("a",))).split(" --record")[0]
-    )
-
-
 # --- comparisons ----------------------------------------------------------------------------------
 
 PAIR = dataclasses.replace(CONFIG, options=None)
@@ -120,73 +105,48 @@ def test_python_of_a_comparison_builds_the_same_configs():
     assert built == [configs[:2], configs[2:]]
 
 
-# --- how the words of `fuse` and `compare` become a config --------------------------------------------
+# --- the words of `fuse` and `compare` ----------------------------------------------------------------------------------
 
-
-#: Flags that `fuse` and `compare` share, and the fields of a config that they make.
-SHARED = {
-    "--data": ("d", {"data": "d"}),
-    "--importance-data": ("fusion", {"importance_data": "fusion"}),
-    "--fusion-from": ("iid", {"fusion_from": "iid"}),
-    "--splits": ("s.json", {"splits": "s.json"}),
-    "--samples": ("7", {"samples": 7}),
-    "--importance-samples": ("8", {"importance_samples": 8}),
-    "--seed": ("9", {"seed": 9}),
-    "--augment": ("2", {"augment": 2}),
-    "--auto-augment": ("cifar10", {"auto_augment": "cifar10"}),
-    "--preset": ("paper", {"preset": "paper"}),
-    "--ridge": ("0.5", {"ridge": 0.5}),
-    "--toward": ("parents", {"toward": "parents"}),
-    "--memory": ("2MB", {"memory": 2_000_000}),
-    "--target": ("vgg11", {"target": "vgg11"}),
-    "--arch": ("cnn", {"arch": "cnn"}),
-    "--mean": ("0.5 0.25", {"mean": (0.5, 0.25)}),
-    "--std": ("0.1,0.2", {"std": (0.1, 0.2)}),
-    "--size": ("16", {"size": 16}),
-    "--device": ("cpu", {"device": "cpu"}),
+PLAIN = RunConfig(models=("a", "b"), method="KF-Linear", splits="s.json", augment=1)
+#: Another value for the fields that need one of a kind.
+OTHERS = {
+    "models": ("c",),
+    "method": "HF-Linear",
+    "importance": "conductance",
+    "fusion_from": "iid",
+    "importance_data": "own",
 }
-FUSE_ONLY = {
-    "--importance": ("conductance", {"importance": "conductance"}),
-    "--grouping": ("random", {"grouping": "random"}),
-    "--head": ("mean", {"head": "mean"}),
-    "--boundaries": ("blocks", {"boundaries": "blocks"}),
-    "--method": ("hf-linear", {"method": "HF-Linear"}),
+OTHERS |= {
+    "mean": (0.5, 0.25),
+    "std": (0.5, 0.5),
+    "memory": 2_000_000,
+    "size": 16,
+    "options": {"head": "mean", "ridge": 0.5},
 }
+OTHERS |= {"auto_augment": "cifar10"}
 
 
-@pytest.mark.parametrize("command", ["fuse", "compare"])
-def test_every_flag_reaches_the_config(command, monkeypatch, tmp_path):
-    configs = []
+@each_case("field", [None, *(field.name for field in dataclasses.fields(RunConfig))])
+def test_the_command_of_a_config_makes_that_config(field, monkeypatch, tmp_path):
+    """Each field away from its default, by `fuse`, and by `compare` where it is not the method's."""
+    usual = {bool: True, int: 7, str: "other"}
+    value = OTHERS.get(field) or usual.get(type(getattr(PLAIN, field or "data")), "9")
+    config = dataclasses.replace(PLAIN, **({field: value} if field else {}))
+    made = []
 
-    def kept(config, *rest, **more):
-        configs.extend([config] if isinstance(config, RunConfig) else config)
+    def note(config, *_, **__):
+        made.extend([config] if isinstance(config, RunConfig) else config)
         raise ValueError("enough")
 
-    monkeypatch.setattr("retrofit_core.runs.execute", kept)
-    monkeypatch.setattr("retrofit_core.runs.comparison.compare_runs", kept)
+    monkeypatch.setattr("retrofit_core.runs.execute", note)
+    monkeypatch.setattr("retrofit_core.runs.comparison.compare_runs", note)
     for commands in (fusing, comparing):
         monkeypatch.setattr(commands, "check_checkpoints", lambda _: None)
-    more = {"fuse": FUSE_ONLY, "compare": {"--importance": ("uniform,deeplift", {})}}[command]
-    switches = {"fuse": ["--evaluate", "--analyse", "--out", str(tmp_path / "x.safetensors")]}.get(command, [])
-    flags = [word for flag, (text, _) in {**SHARED, **more}.items() for word in (flag, text)]
-    methods = ["--methods", "kf-linear"] if command == "compare" else []
-    assert main([command, "a", "b", *flags, *switches, *methods]) == 2
-    expected = {"models": ("a", "b"), **{k: v for _, made in {**SHARED, **more}.values() for k, v in made.items()}}
-    expected |= {"evaluate": command == "fuse", "analyse": command == "fuse"}
-    assert [config.importance for config in configs] == (
-        ["conductance"] if command == "fuse" else ["uniform", "deeplift"]
-    )
-    for config in configs:
-        told = {**vars(config), **config.options}
-        assert {name: told[name] for name in expected} == expected
-
-
-def test_what_is_not_given_has_the_default_of_the_config(monkeypatch, tmp_path):
-    configs = []
-    monkeypatch.setattr(
-        "retrofit_core.runs.execute", lambda config, *rest, **others: configs.append(config) or {}["enough"]
-    )
-    monkeypatch.setattr(fusing, "check_checkpoints", lambda _: None)
-    with pytest.raises(KeyError):
-        main(["fuse", "a", "--out", str(tmp_path / "x.safetensors")])
-    assert configs == [RunConfig(("a",))]
+    assert main([*shlex.split(config.command())[1:], "--record", str(tmp_path / "x")]) == 2
+    if field not in ("method", "analyse", "base"):  # KF-Linear has none
+        words = shlex.split(config.command())[2:]
+        place = words.index("--method")
+        words[place : place + 2] = ["--methods", config.method]
+        assert main(["compare", *words]) == 2
+        assert len(made) == 2
+    assert made == [config] * len(made)

@@ -89,7 +89,6 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     names = ("leaderboard.json", "leaderboard.csv")
     check_replaced([asked.out / name for name in names] if asked.out else [], overwrite=asked.overwrite)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
-    from ..experiments.runner import record_in_parallel
     from ..methods import METHODS, methods_with
     from ..runs.comparison import compare_runs, configurations, has_norms
     from ..runs.sweep import sweep
@@ -109,6 +108,8 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
         ways: dict[str, Any] = {name: getattr(asked, name) for name in ("seeds", "images", "also", "out")}
         ways |= {"records": records, "monitor": monitor}
         if records and (asked.jobs > 1 or asked.backend != "loky" or asked.scheduler):
+            from ..experiments.runner import record_in_parallel
+
             spread = {name: getattr(asked, name) for name in ("jobs", "backend", "scheduler")}
             ways["make"] = partial(record_in_parallel, root=records, monitor=monitor, **spread)
         board = sweep(configs[0], asked.over, **ways) if asked.over else compare_runs(configs, **ways)

@@ -8,7 +8,6 @@ import inspect
 import itertools
 import json
 import math
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,6 +55,8 @@ WITH_METRIC = "Measure such networks by a metric of your own: compare(..., metri
 #: Options that estimate new BatchNorm statistics, the first that a method has.
 RENEWING = ("reset_norms", "repair")
 SCORES = ("accuracy", "loss", "calibration_error", "per_class")
+#: Facts of a row that are no cells of a table.
+NESTED = ("interval", "per_class", "options", "knows", "per_seed", "runs")
 #: A row without results.
 EMPTY: dict[str, Any] = dict.fromkeys(
     ["name", "method", "grouping", "importance", "options", "seconds", "reason", "key", *SCORES]
@@ -90,9 +91,18 @@ class Leaderboard:
         """One line per row, with a column per class."""
         import pandas as pd
 
-        frame = pd.DataFrame([_flat(row, self.classes) for row in self.rows])
+        frame = pd.DataFrame([self._flat(row) for row in self.rows])
         frame["reason"] = pd.Series([row["reason"] for row in self.rows], dtype=object)  # pandas' nan is true
         return frame
+
+    def _flat(self, row: dict[str, Any]) -> dict[str, Any]:
+        flat = {name: value for name, value in row.items() if name not in NESTED}
+        flat |= {f"seed {index}": value for index, value in enumerate(row["per_seed"] or [])}
+        flat["options"] = " ".join(f"{name}={value}" for name, value in (row["options"] or {}).items())
+        flat |= dict(zip(("low", "high"), row["interval"] or (None, None), strict=True))
+        return flat | {
+            f"class {name}": value for name, value in zip(self.classes, row["per_class"] or [], strict=False)
+        }
 
     def summary(self) -> "pd.DataFrame":
         """The table of the networks as text, as `print(board)` shows it, without those that have none."""
@@ -100,12 +110,17 @@ class Leaderboard:
 
         score = self.metric or "acc. %"
         columns = ["network", score, "to best", *([] if self.metric else ["loss", "ECE"]), "sec.", "M ops"]
-        rows = [_cells(row, self.metric is not None) for row in self.rows if row["reason"] is None]
-        return pd.DataFrame(rows, columns=columns)
+        return pd.DataFrame([self._cells(row) for row in self.rows if row["reason"] is None], columns=columns)
 
-    def to_latex(self) -> str:
-        """The summary as a LaTeX table, which needs no package."""
-        return re.sub(r"\\(top|mid|bottom)rule", r"\\hline", self.summary().to_latex(index=False, escape=True))
+    def _cells(self, row: dict[str, Any]) -> list[str]:
+        low, high = row["interval"]
+        name = f"{row['name']}: {row['chose']}" if row["chose"] else row["name"]
+        costs = ["" if row["seconds"] is None else f"{row['seconds']:.1f}", f"{row['operations'] / 1e6:.3g}"]
+        if self.metric:
+            return [name, f"{row['metric']:#.4g}", f"{low:#.3g},{high:#.3g}", *costs]
+        digits = 1 if abs(low) < 10 else 0
+        scores = [f"{row['loss']:.2f}", f"{row['calibration_error']:.2f}"]
+        return [name, f"{row['accuracy']:.2f}", f"{low:.{digits}f},{high:.{digits}f}", *scores, *costs]
 
     @property
     def title(self) -> str:
@@ -556,30 +571,3 @@ def _mean(values: Sequence[Any]) -> Any:
     if isinstance(values[0], list):
         return [_mean(same) for same in zip(*values, strict=True)]
     return sum(values) / len(values)
-
-
-def _cells(row: dict[str, Any], by_metric: bool) -> list[str]:
-    """A row of the summary."""
-    name = f"{row['name']}: {row['chose']}" if row["chose"] else row["name"]
-    seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
-    costs = [seconds, f"{row['operations'] / 1e6:.3g}"]
-    if by_metric:
-        return [name, f"{row['metric']:#.4g}", _ends(row["interval"], "#.3g"), *costs]
-    digits = 1 if row["interval"] and abs(row["interval"][0]) < 10 else 0
-    scores = [f"{row['loss']:.2f}", f"{row['calibration_error']:.2f}"]
-    return [name, f"{row['accuracy']:.2f}", _ends(row["interval"], f".{digits}f"), *scores, *costs]
-
-
-def _ends(interval: tuple[float, float] | None, form: str) -> str:
-    return "-" if interval is None else ",".join(f"{end:{form}}" for end in interval)
-
-
-def _flat(row: dict[str, Any], classes: Iterable[str]) -> dict[str, Any]:
-    low, high = row["interval"] or (None, None)
-    per_class = dict(zip((f"class {name}" for name in classes), row["per_class"] or [], strict=False))
-    options = " ".join(f"{key}={value}" for key, value in (row["options"] or {}).items())
-    plain = {
-        key: value for key, value in row.items() if key not in ("interval", "per_class", "options", "knows", "per_seed")
-    }
-    per_seed = {f"seed {index}": value for index, value in enumerate(row["per_seed"] or [])}
-    return {**plain, **per_seed, "options": options, "low": low, "high": high, **per_class}
