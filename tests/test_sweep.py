@@ -10,7 +10,6 @@ from retrofit_core.cli import main
 from retrofit_core.networks.architectures import scaled_spec
 from retrofit_core.runs import RunConfig, comparison, execute, read_config
 from retrofit_core.runs.answers import difference, from_bits
-from retrofit_core.runs.store import SWEEP
 from retrofit_core.runs.sweep import Sweep, numeric_settings, sweep
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.marks import each_case
@@ -30,7 +29,7 @@ def test_the_command_gives_the_numbers_of_single_runs_and_repeats_none(tmp_path,
     words = [*WORDS, "--over", "ridge=1x,0.01x,0.1x", "--records", str(tmp_path / "runs"), "--json"]
     assert main([*words, "--out", str(tmp_path / "sweep")]) == 0
     board = seen(capsys)
-    assert board == json.loads((tmp_path / "sweep" / SWEEP.last).read_text())
+    assert board == json.loads((tmp_path / "sweep" / "leaderboard.json").read_text())
     rows = {row["name"]: row for row in board["rows"]}
     configs = Sweep.read(BASE, "ridge=0.01x,0.1x,1x").configs()
     assert rows.keys() == configs.keys() == {"ridge 0.01x", "ridge 0.1x", "ridge 1x"}

@@ -12,7 +12,6 @@ from ..system.texts import changed
 from ..training.parents import TrainConfig
 from . import RunConfig
 from .comparison import SAME
-from .sweep import Sweep
 
 IMPORTS = "from retrofit_core.runs import RunConfig, execute"
 COMPARISON_IMPORTS = "from retrofit_core.runs.comparison import compare_runs\nfrom retrofit_core.runs import RunConfig"
@@ -69,14 +68,6 @@ def comparison_python(runs: Sequence[tuple[RunConfig, TrainConfig | None]]) -> s
         lines += ["configs = [", *(line for call in calls for line in (*call[:-1], f"{call[-1]},")), "]"]
         lines += ['board = compare_runs(configs, records=".")', f"print(board.to_frame()[{SHOWN}].to_string())"]
     return "\n".join(lines) + "\n"
-
-
-def sweep_python(asked: Sweep) -> str:
-    """A sweep as a script, which leaves its runs in the folder `runs`."""
-    text = f"{asked.over}={','.join(map(str, asked.values))}"
-    call = f'print(sweep(base, "{text}", "runs", seeds={asked.seeds}))'
-    imports = ["from retrofit_core.runs import RunConfig", "from retrofit_core.runs.sweep import sweep"]
-    return "\n".join([*imports, "", *_assignment("base", asked.base), call]) + "\n"
 
 
 def _folder(config: RunConfig) -> str:

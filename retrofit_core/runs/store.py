@@ -7,7 +7,6 @@ contains:
     RUN/finetunings/KEY, finetunings/KEY    of that run; the latter if the run's folder is read-only
     RUN/landscapes/KEY, landscapes/KEY      likewise
     comparisons/KEY                         a leaderboard, whose runs are records next to it
-    sweeps/KEY                              a sweep of one setting, likewise
     RUN/comparisons/ingredients             a leaderboard of a run's ingredients, without records
     parents-KEY                             a training
     experiments/KEY                         a unit of experiments (`experiments.work`)
@@ -83,8 +82,7 @@ LANDSCAPE = Kind("landscape", "the landscape", "landscapes", "landscape.json", "
 FINETUNING = Kind("finetune", "the fine-tuning", "finetunings", "curve.json", "metrics.json", "train")
 COMPARISON = Kind("compare", "the leaderboard", "comparisons", "leaderboard.json", "leaderboard.json")
 UNIT = Kind("reproduce", "the unit", "experiments", "result.json", "result.json")
-SWEEP = Kind("sweep", "the sweep", "sweeps", "leaderboard.json", "leaderboard.json", "compare")
-KINDS = {kind.verb: kind for kind in (FUSION, ANALYSIS, TRAINING, LANDSCAPE, FINETUNING, COMPARISON, SWEEP, UNIT)}
+KINDS = {kind.verb: kind for kind in (FUSION, ANALYSIS, TRAINING, LANDSCAPE, FINETUNING, COMPARISON, UNIT)}
 
 
 @dataclass(frozen=True)
