@@ -126,6 +126,25 @@ def test_a_metric_of_ones_own_ranks_networks_with_labels_for_each_pixel(data):
     assert "share_right" in str(board) and "acc. %" not in str(board)
 
 
+def test_auto_decides_by_the_boards_metric_and_with_the_parents_own_data():
+    """Networks of several labels for a sample; against Auto and RegMean called by hand."""
+    x, parents = normal(200, 6, seed=2), [mlp((6, 8, 3), seed=seed) for seed in range(2)]
+    y = (parents[0](x) > 0).detach().float()
+    own = [(x[:100], y[:100]), (x[100:], y[100:])]
+
+    def share_of_labels(outputs, labels):
+        return ((outputs > 0) == labels).double().mean()
+
+    given = {"importance_data": own, "device": "cpu"}
+    board = compare(parents, own[0], (x, y), "auto,regmean", metric=share_of_labels, **given)
+    rows = {row["name"]: row for row in board.rows}
+    for name, options in {"Auto": {"metric": share_of_labels}, "RegMean": {}}.items():
+        alone = METHODS[name](parents, own[0], **given, **options)
+        with torch.no_grad():
+            assert rows[name]["metric"] == pytest.approx(share_of_labels(alone.model(x), y).item())
+    assert rows["Auto"]["chose"] == "parent 0"
+
+
 def test_seeds_are_boards_of_one_seed_each(models, data):
     """The interval is that of samples and seeds, wider than that of one seed where seeds differ."""
     test = load("digits", "test")

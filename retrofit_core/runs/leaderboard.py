@@ -186,7 +186,7 @@ def compare(
         methods: "all", or names, each with options after plus signs ("zipit+repair=true"); or name -> function
             (models, data) that returns a network or a FusionResult; it gets the seed if it has an argument `seed`.
         metric: (outputs (n, ...), labels (n, ...)) -> number, on the CPU; higher is better, so return minus a loss. It replaces
-            the accuracy, for example by the F1 score, the mean intersection over union, or minus the perplexity, and is called
+            the accuracy, also for Auto, by the F1 score, the mean intersection over union, or minus the perplexity; it is called
             on 500 resamplings of the samples for its interval.
         seeds: run each method with so many seeds, from `seed` on; rows are means, and intervals cover samples and seeds.
         logits: see `fuse`.
@@ -228,7 +228,7 @@ def compare(
     if not isinstance(methods, Mapping):  # the same samples for all, also those of a loader that shuffles
         given = list(parents.values()), example if labels is None else (example, labels)
         norms = any(map(has_statistics, parents.values()))
-        entrants = _of_methods(methods, keywords, drawn, given, norms=norms)
+        entrants = _of_methods(methods, keywords, drawn, given, norms=norms, metric=metric)
     elif packing is None:
         entrants = _of_functions(methods, keywords, drawn, (list(parents.values()), data))
     else:
@@ -302,8 +302,9 @@ def _of_methods(
     given: tuple[Any, Any],
     *,
     norms: bool,
+    metric: Metric | None,
 ) -> "list[Entrant]":
-    """Entrants of methods by name, each with all seeds; they are called with `given`."""
+    """Entrants of methods by name, each with all seeds; they are called with `given`. Auto chooses by the metric."""
     shared = dict(keywords)
     importance, own_data = shared.pop("importance", "uniform"), read_once(shared.pop("importance_data", None))
     entrants, lost = [], set(shared)
@@ -312,9 +313,13 @@ def _of_methods(
         accepted = method.keywords(settings)
         lost -= accepted.keys()
         settings = {name: value for name, value in shared.items() if name in accepted} | settings
+        if metric is not None and "metric" in accepted:
+            settings["metric"] = metric
         method.algorithm(**settings)
         if score and IMPORTANCE[score].needs_data:
             settings["importance_data"] = "fusion" if own_data is None else own_data
+        elif method.takes.parents_data and own_data is not None:
+            settings["importance_data"] = own_data
         row = {"name": title_of(method.name, score, options), "method": method.name, "importance": score}
         row |= {"grouping": options.pop("grouping", None), "options": options or None}
         seeded = [{"seed": seed} if "seed" in accepted else {} for seed in seeds]
