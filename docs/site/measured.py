@@ -17,6 +17,7 @@ RECORDS: dict[str, tuple[str, str]] = {
     "methods": ("methods.py", "measurements.md#every-method-on-one-pair"),
     "resnets": ("", "which_method.md#6-are-the-networks-residual-or-transformers"),
     "speed": ("speed.py", "measurements.md#time"),
+    "text-classifiers": ("", "findings_beyond.md#text-classifiers"),
     "transformers": ("breadth_transformers.py", "breadth.md#transformers-one-small-network-of-each-class"),
 }
 #: Records of studies that ran once, and of commands.
@@ -33,6 +34,7 @@ ONCE = {
     "landscape-": "The plane through two VGG11s of 200 epochs and their fusion.",
     "recipes": "The paper's training of the parents with one change at a time.",
     "resnets": "HF-Linear beside KF-Linear on two equal ResNets.",
+    "text-classifiers": "KF-Linear, its options, Auto and the ensemble on six pairs of text classifiers.",
     "text": "Two language models of letters, which notebook 60 trains and fuses.",
 }
 
