@@ -186,6 +186,11 @@ class Step:
         return self.walk.fused[self.index]
 
     @property
+    def name(self) -> str:
+        """The level's name, which the monitor reports (`Monitor.each`)."""
+        return self.level.name
+
+    @property
     def parents(self) -> list[Level]:
         """Each parent's level."""
         return [levels[self.index] for levels in self.walk.parents]
