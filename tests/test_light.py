@@ -65,12 +65,7 @@ ANSWERED = {
     "fuse a.pt --samples many": (2, "Invalid value for '--samples'"),
     "compare nothing.pt": (2, "no checkpoint at nothing.pt"),
     "evaluate nothing.pt": (2, "no checkpoint at nothing.pt"),
-    "levels nothing.pt": (2, "no checkpoint at nothing.pt"),
-    "landscape nothing.pt": (2, "no checkpoint at nothing.pt"),
-    "finetune nothing.pt --out tuned.safetensors": (2, "no checkpoint at nothing.pt"),
-    "methods --json": (0, '"HF-Linear"'),
-    "methods": (0, "HF-Linear"),
-    "methods kf-lineer": (2, "Did you mean 'KF-Linear'?"),
+    "train --epochs many": (2, "Invalid value for '--epochs'"),
     "reproduce": (2, "name a table"),
 }
 
@@ -123,7 +118,6 @@ MISSING = {
     f"{FUSE} --method transformer-otfusion --out a.safetensors": ("POT", "baselines"),
     f"{FUSE} --augment 1 --auto-augment cifar10 --out a.safetensors": ("torchvision", "data"),
     f"{FUSE} --record record": ("pyarrow", "data"),
-    "data mnist": ("torchvision", "data"),
     "evaluate parents/parent-0.safetensors --data parquet": ("pyarrow", "data"),
     "evaluate parents/parent-0.safetensors --data folder": ("Pillow", "data"),
     "app --no-browser": ("streamlit", "app"),
@@ -132,7 +126,6 @@ WORKS = (
     "train --out parents --epochs 1",
     f"{FUSE} --method kf-linear --importance conductance --out fused.safetensors --evaluate --json",
     "evaluate fused.safetensors --json",
-    "levels fused.safetensors",
 )
 
 
