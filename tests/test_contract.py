@@ -444,7 +444,7 @@ def test_methods_that_weigh_neurons_take_every_score(name, score):
     carried_out(name, FIRST, score)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", EVERY)
 def test_all_networks_numbers_widths_and_scores_work_or_are_refused(name, subtests):
     for method, network, situation in PAIRWISE:

@@ -93,7 +93,7 @@ def assert_lies(result, place):
 RUNNING = [name for name in EVERY if not reason(name, FIRST, "two parents")]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @each_case("name", RUNNING)
 def test_fused_networks_lie_where_parent_0_lies(name, gpu):
     for place, device in ((CPU, "cuda"), (CUDA, "cuda")):

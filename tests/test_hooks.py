@@ -62,6 +62,7 @@ CHANGING = {
 }
 
 
+@pytest.mark.long
 @each_case("path", ["up", "block", "block.1", "head", ""])
 @pytest.mark.parametrize("name", EVERY)
 def test_hooks_that_change_values_work_or_are_refused_before_any_work(name, path):

@@ -643,7 +643,7 @@ def pair():
     return [model, permuted(batchnorm_cnn(seed=4))]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @each_case("method, name", spread([name for name in METHODS if name != "Auto"], NORMS, 1))
 def test_every_batchnorm_is_fused_as_batchnorm2d(name, method):
     x, y = normal(60, *CNN_SHAPE), labels(60, 3)

@@ -74,6 +74,7 @@ def assert_each_parameter_in_one_level(model: nn.Module, levels: Sequence[Level]
     assert set(held) == {id(parameter) for parameter in model.parameters()} - replaced | folded
 
 
+@pytest.mark.long
 @each_case("name", NETWORKS)
 def test_untouched_networks_are_cut_at_preactivations(name):
     make, shape, count = NETWORKS[name]

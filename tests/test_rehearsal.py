@@ -75,7 +75,7 @@ def assert_equal_on_the_device(expected, result):
         assert torch.equal(ours.labels, theirs.labels) and ours.labels.device.type == "cpu"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @each_case("name", [name for name in EVERY if not reason(name, FIRST, "two parents")])
 def test_every_method_gives_the_same_on_the_device(name):
     expected, result = rehearsed(name, FIRST)

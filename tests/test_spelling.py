@@ -28,7 +28,7 @@ def pairs(name):
     return [[initialised(written(code), seed) for seed in (0, 1)] for code in SPELLED[name]]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @each_case("name, method", [*spread(SPELLED, METHODS_OF_EACH_KIND, 2), *((name, "KF-Linear") for name in SPELLED)])
 def test_networks_are_fused_as_those_in_plain_words(name, method):
     parents, plain = pairs(name)

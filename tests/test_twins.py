@@ -113,7 +113,7 @@ CASES = dict.fromkeys(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @each_case(("name", "method"), CASES)
 def test_a_shuffled_copy_and_the_network_itself_are_found_again(name, method):
     assert_found_again(name, method)

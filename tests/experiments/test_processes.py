@@ -43,6 +43,7 @@ def damaged(root):
     return list(Path(root).glob(f"experiments/*/*{DAMAGED}"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wanted", [4, pytest.param(100, marks=pytest.mark.long)])
 def test_a_runner_killed_at_any_moment_ends_with_the_same_results(straight, tmp_path, wanted):
     """So many kills at random moments, over as many folders as that takes."""

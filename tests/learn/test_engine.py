@@ -147,7 +147,11 @@ def names_of(level: dict[str, Any], report: Any) -> list[int]:
     return [int(report.labels[level["labels"].index(k)]) for k in range(level["width"])]
 
 
-@pytest.mark.parametrize("setting", CASES, ids=lambda setting: " ".join(f"{k}={v}" for k, v in setting.items())[:90])
+@pytest.mark.parametrize(
+    "setting",
+    [*CASES[:6], *(pytest.param(one, marks=pytest.mark.long) for one in CASES[6:])],
+    ids=lambda setting: " ".join(f"{k}={v}" for k, v in setting.items())[:90],
+)
 def test_a_fusion_is_that_of_the_core(engine, setting):
     ours, theirs = by_engine(engine, setting), by_core(setting)
     test_inputs, test_labels = points(**TEST)
