@@ -24,6 +24,7 @@ from .splitfiles import NAMES, SplitFiles
 
 if TYPE_CHECKING:
     import pyarrow
+    import pyarrow.parquet
 
 #: The columns' names; the first one present is used. The others are those of CIFAR-10 and CIFAR-100 on the hub.
 IMAGES = ("image", "img")

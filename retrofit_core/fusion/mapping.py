@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..networks.levels import Affine as AffineForm
 from ..networks.levels import Heads, Level, is_branched
@@ -139,7 +139,9 @@ def _mapped_layer(
     return mapped.flatten(0, 1)
 
 
-def _inputs(fused: Level, k: int, layer: AffineLayer, theirs: AffineLayer, previous: Groups | None) -> int:
+def _inputs(
+    fused: Level, k: int, layer: AffineLayer, theirs: AffineLayer | nn.Embedding, previous: Groups | None
+) -> int:
     """The kernel or spatial positions of parent k's inputs, which are channel-major.
 
     Raises:

@@ -334,7 +334,7 @@ def _of_functions(
     keywords: Mapping[str, Any],
     seeds: Iterable[int],
     given: tuple[Any, Any],
-    classifier: Callable[[nn.Module, str], nn.Module] = lambda network, name: network,
+    classifier: Callable[..., nn.Module] = lambda network, name: network,
 ) -> "list[Entrant]":
     """Entrants of a user's functions of (models, data), with each seed, or once where they take none.
 
@@ -365,7 +365,7 @@ def _of_functions(
 
 
 def _timed(
-    run: Callable[[], nn.Module | FusionResult], classifier: Callable[[nn.Module], nn.Module] = lambda network: network
+    run: Callable[[], nn.Module | FusionResult], classifier: Callable[..., nn.Module] = lambda network: network
 ) -> "Made":
     """What a run gives, with the seconds that it took if it does not say them."""
     start = time.perf_counter()

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from functools import cache
-from typing import Any
+from typing import Any, TypeGuard
 
 from torch import fx, nn
 
@@ -16,7 +16,7 @@ InstanceNorm = nn.modules.instancenorm._InstanceNorm
 LAYERS = (*AFFINE, nn.Embedding)
 
 
-def is_plain(module: nn.Module, kinds: type | tuple[Any, ...]) -> bool:
+def is_plain(module: object, kinds: type | tuple[Any, ...]) -> TypeGuard[Any]:
     """Whether a module is one of these kinds of torch's layers and computes what that layer does: a subclass, or a layer whose
     forward was replaced, may use its weights otherwise."""
     if not isinstance(module, kinds) or "forward" in vars(module):
