@@ -256,7 +256,8 @@ class Auto(Algorithm):
         monitor, device = task.runtime.monitor, task.device
         parents = logits_of(task.parents, inputs, device, monitor).cpu()  # (n, V, ...)
         fused = [logits_of([result.model], inputs, device, monitor)[0].cpu() for result in results.values()]
-        if self.metric is not None and targets is not None:  # `plan` refuses a metric without targets
+        if self.metric is not None:
+            assert targets is not None  # `plan` refuses a metric without targets
             measured = [float(self.metric(outputs, targets)) for outputs in (*parents, *fused)]
         else:
             truth = parents.softmax(2).mean(0).argmax(1) if targets is None else targets

@@ -12,18 +12,15 @@ import torch
 from torch import Tensor, fx
 
 from ..fusion.fit import Ridge
-from ..fusion.fit.ridge import IN_BLOCKS, WITH_ATTENTIONS, _as_varied
+from ..fusion.fit.ridge import IN_BLOCKS, WITH_ATTENTIONS, _as_varied, closed_form_report
 from ..fusion.grouping import Grouping
 from ..fusion.moments import (
     Moments,
     MomentSums,
     Rows,
     Solution,
-    approximation_error,
-    cross_error,
     solve,
     squared_misses,
-    unavoidable_error,
 )
 from ..fusion.results import Fitted
 from ..fusion.targets import Targets
@@ -185,19 +182,7 @@ def fitted(step: Step, sums: Moments | Rows, solution: Solution, found: Grouping
     missing = replace(targets, A=torch.cat([targets.A, _stream(step)]))
     V = solution.weights(missing.A)
     write(layer, step.nets[-1].weights, V)
-    labels, missed = found.labels, solution.missed(missing.A, V)
-    untouched = approximation_error(sums, missing, torch.zeros_like(V)) if layer.stream else float("nan")
-    if found.reading is not None:  # heads: compare each neuron with its reconstruction from the targets
-        missing, V = Targets(missing.A @ found.reading, s), V @ found.reading
-        labels, missed = torch.arange(len(s), device=s.device), None
-    return Fitted(
-        sums.form,
-        approximation_error(sums, missing, V, missed),
-        unavoidable_error(sums.minus(labels), s),
-        solution.strength,
-        cross_error(sums, s, labels, missing, V),
-        untouched,
-    )
+    return closed_form_report(sums, found, s, solution, missing, V, bool(layer.stream))
 
 
 def _stream(step: Step) -> Tensor:

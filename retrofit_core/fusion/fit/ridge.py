@@ -163,7 +163,13 @@ class Ridge(Fit):
             return fit_tables(step, solution, groups.targets(s))
         if isinstance(step.level.form, Activated):
             return fit_activated(step, sums, solution, groups.targets(s))
-        return _fit_layers(step, sums, solution, groups, s)
+        level, clock = step.level, step.walk.stopwatch
+        missing = missing_targets(level, groups.targets(s))
+        with clock.phase("solve"):
+            V = solution.weights(missing.A)
+            level.write(V)
+        with clock.phase("report"):
+            return closed_form_report(sums, groups, s, solution, missing, V, bool(level.form.adds))
 
 
 def _parents_weights(step: Step) -> Tensor:
@@ -181,27 +187,29 @@ def missing_targets(level: Level, targets: Targets) -> Targets:
     return replace(targets, A=torch.cat([targets.A, stream]))
 
 
-def _fit_layers(step: Step, sums: Moments | Rows, solution: Solution, groups: Grouping, s: Tensor) -> Fitted:
-    """Write the weights for the groups' targets into linear layers and convolutions."""
-    level, clock = step.level, step.walk.stopwatch
-    missing = missing_targets(level, groups.targets(s))
-    with clock.phase("solve"):
-        V = solution.weights(missing.A)
-        level.write(V)
-    with clock.phase("report"):
-        labels, missed = groups.labels, solution.missed(missing.A, V)
-        untouched = approximation_error(sums, missing, torch.zeros_like(V)) if level.form.adds else float("nan")
-        if groups.reading is not None:  # heads: compare each neuron with its reconstruction from the targets
-            missing, V = Targets(missing.A @ groups.reading, s), V @ groups.reading
-            labels, missed = torch.arange(len(s), device=s.device), None
-        return Fitted(
-            sums.form,
-            approximation_error(sums, missing, V, missed),
-            unavoidable_error(sums.minus(labels), s),
-            solution.strength,
-            cross_error(sums, s, labels, missing, V),
-            untouched,
-        )
+def closed_form_report(
+    sums: Moments | Rows, groups: Grouping, s: Tensor, solution: Solution, missing: Targets, V: Tensor, adds: bool
+) -> Fitted:
+    """The errors of a layer's weights V (p, d) for what is missing.
+
+    Args:
+        s: (m,) scores.
+        missing: the groups' targets, less the stream, see `missing_targets`.
+        adds: whether the layer adds to a stream.
+    """
+    labels, missed = groups.labels, solution.missed(missing.A, V)
+    untouched = approximation_error(sums, missing, torch.zeros_like(V)) if adds else float("nan")
+    if groups.reading is not None:  # heads: compare each neuron with its reconstruction from the targets
+        missing, V = Targets(missing.A @ groups.reading, s), V @ groups.reading
+        labels, missed = torch.arange(len(s), device=s.device), None
+    return Fitted(
+        sums.form,
+        approximation_error(sums, missing, V, missed),
+        unavoidable_error(sums.minus(labels), s),
+        solution.strength,
+        cross_error(sums, s, labels, missing, V),
+        untouched,
+    )
 
 
 def _read(levels: Sequence[Level], index: int) -> Tensor | None:
