@@ -104,13 +104,12 @@ def test_the_views_are_steps_of_back(open_page):
 def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, served_runs):
     page = open_page()
     run = start(page, 11)
-    page.get_by_text("of 4: ").first.wait_for()  # a slow page may miss the first level
-    page.get_by_text("loss", exact=False).first.wait_for()
+    result = page.get_by_role("heading", name="Two half-blind networks")
+    at_work = page.get_by_text("of 4: ").first.or_(result).first  # a busy machine may be done before the page is drawn
+    at_work.wait_for()
     pid = worker(served_runs / run)
     page.reload(wait_until="commit")
-    result = page.get_by_role("heading", name="Two half-blind networks")
-    # a fast machine may be done before the page is back
-    page.get_by_text("of 4: ").first.or_(result).wait_for()
+    at_work.wait_for()
     second = open_page(f"/?run={run}")
     for tab in (page, second):
         tab.get_by_role("heading", name="Two half-blind networks").wait_for()
@@ -184,8 +183,10 @@ def test_tables_and_the_bar_of_the_form_are_whole_and_a_wide_table_on_a_phone_sa
     assert page.evaluate(cue) == 0
     page.goto(f"{page.base}/?view=new&preset=sharded")
     settled(page)
-    colour = page.evaluate("getComputedStyle(document.querySelector('div:has(> .st-key-fuse-action)')).backgroundColor")
-    assert colour == "rgb(255, 255, 255)"
+    page.wait_for_function(
+        "(one => one && getComputedStyle(one).backgroundColor === 'rgb(255, 255, 255)')"
+        "(document.querySelector('div:has(> .st-key-fuse-action)'))"
+    )
     phone = open_page("/?view=runs", width=390)
     phone.locator("[data-testid=stDataFrame] .dvn-scroller").wait_for()
     phone.wait_for_function(f"{cue} === 1")
