@@ -155,7 +155,10 @@ def end_workers(folder: Path) -> None:
 
 
 def worker(run: Path) -> int:
-    """The process that writes a run."""
+    """The process that writes a run; it says so soon after its start."""
+    deadline = time.monotonic() + PATIENCE / 1000
+    while not (run / "worker.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
     return json.loads((run / "worker.json").read_text())["pid"]
 
 

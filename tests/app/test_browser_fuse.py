@@ -113,7 +113,7 @@ def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, served
     second = open_page(f"/?run={run}")
     for tab in (page, second):
         tab.get_by_role("heading", name="Two half-blind networks").wait_for()
-        assert tab.get_by_role("button", name="Cancel").count() == 0
+        tab.get_by_role("button", name="Cancel").wait_for(state="detached")
     assert worker(served_runs / run) == pid
     assert (served_runs / run / "metrics.json").exists()
     assert start(second, 11) == run and worker(served_runs / run) == pid  # the form offers the run that exists
