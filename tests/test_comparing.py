@@ -165,14 +165,6 @@ def test_seeds_are_boards_of_one_seed_each(models, data):
         assert widths[0] > max(widths[1:])
 
 
-def test_a_function_gets_the_seed_if_it_takes_one(models, data):
-    methods = {"seeded": lambda models, data, seed: models[seed % 2], "plain": lambda models, data: models[0]}
-    board = compare(models, data, load("digits", "test"), methods, seeds=2, logits=0)
-    rows = {row["name"]: row for row in board.rows}
-    assert rows["seeded"]["per_seed"] == [rows["parent 0"]["accuracy"], rows["parent 1"]["accuracy"]]
-    assert rows["plain"]["per_seed"] is None and rows["plain"]["accuracy"] == rows["parent 0"]["accuracy"]
-
-
 def test_the_board_prints_its_rows_and_what_auto_chose(models, data):
     board = compare(
         models, data, load("digits", "test"), "auto,average", logits=0, names=["A|[x]", "B_1"], device="cpu"

@@ -13,7 +13,7 @@ from retrofit_core.cli import main
 from retrofit_core.data import load
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.checkpoints import load_model, save_model
-from retrofit_core.runs import RunConfig, comparison, execute, leaderboard
+from retrofit_core.runs import RunConfig, execute, leaderboard
 from retrofit_core.runs.answers import difference
 from retrofit_core.runs.comparison import compare_runs, configurations, title
 from retrofit_core.runs.leaderboard import operations
@@ -177,17 +177,6 @@ def test_a_comparison_takes_groupings_and_gives_options_of_a_score_to_runs_with_
     assert [config.importance for config in others] == ["uniform", "deeplift"]
     with pytest.raises(ValueError, match="importance"):
         configurations(base, "kf-linear+importance=luck", "uniform")
-
-
-@pytest.mark.slow
-def test_finished_records_of_any_name_stand_for_runs(base, tmp_path, monkeypatch):
-    (config,) = configurations(base, "average", "uniform")
-    execute(config, tmp_path / "mine")
-    monkeypatch.setattr(comparison, "execute", lambda *given: pytest.fail("it is there already"))
-    board = compare_runs([config], images=40, also=[tmp_path / "gone", tmp_path / "mine"])
-    assert next(row for row in board.rows if row["method"])["key"] == "mine"
-    with pytest.raises(pytest.fail.Exception):  # another work has to be run
-        compare_runs([dataclasses.replace(config, seed=1)], images=40, also=[tmp_path / "mine"])
 
 
 def test_the_leaderboard_is_saved_after_every_row(base, tmp_path):

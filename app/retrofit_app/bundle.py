@@ -78,7 +78,7 @@ def take_apart(record: Path) -> None:
     run = config({method.lower(): method for method in RETROFITTING}[record.name])
     configs = configurations(ingredients.base_of(run), ingredients.methods_of(run), run.importance)
     folder = record / COMPARISON.folder / ingredients.NAME
-    compare_runs(configs, also=[record], out=folder)
+    compare_runs(configs, out=folder)
     (folder / "leaderboard.csv").unlink()
 
 

@@ -47,9 +47,6 @@ class CompareRequest(Json, Logits, Overwrite):
         "Save each run's record in this folder (with --over: runs, by default). Finished runs are not repeated, so you can "
         "resume an interrupted comparison.",
     )
-    also: tuple[Path, ...] = setting(
-        (), "The record of a finished run, to reuse instead of repeating that run. Repeatable."
-    )
     evaluate: bool = setting(
         False, "Evaluate each run's networks and save the results in its record, like `retrofit fuse --evaluate`."
     )
@@ -71,8 +68,8 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     """Run many methods on the same parents and rank the results, with intervals and costs; or one method with one setting at
     several values (`--over`).
 
-    A method that does not apply gets a row with the reason. Methods that average the statistics of BatchNorm get a second
-    row, with new ones. Options of methods, such as --ridge, go to all methods that have them.
+    A method that does not apply gets a row with the reason. Options of methods, such as --ridge, go to all methods that have
+    them; those of --methods to one: all,zipit+repair=true.
 
     Example: `retrofit compare a.safetensors b.safetensors --data cifar10 --splits splits.json --methods all
     --importance uniform,conductance --out leaderboard`
@@ -90,12 +87,11 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     check_replaced([asked.out / name for name in names] if asked.out else [], overwrite=asked.overwrite)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..methods import METHODS, methods_with
-    from ..runs.comparison import compare_runs, configurations, has_norms
+    from ..runs.comparison import compare_runs, configurations
     from ..runs.sweep import sweep
 
     shared = config_of(context, options=context.obj, importance=RunConfig.importance)  # the flag: several
-    norms = asked.over is None and has_norms(asked.models[0])
-    configs = configurations(shared, asked.methods, asked.importance, norms=norms)
+    configs = configurations(shared, asked.methods, asked.importance)
     entries = {name for config in configs for name in METHODS[config.method].entries(config.options)}
     if lost := [name for name in context.obj if name not in entries]:
         owners = ", ".join(methods_with(lost[0]))
@@ -105,7 +101,7 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     again = f"Run the same command again{' with --overwrite' * bool(asked.out)}"
     advice = f": finished runs in {records} are kept." if records else ", and with --records FOLDER to keep runs."
     with advised(f"{again}{advice}"), progress(asked.json, asked.out) as monitor:
-        ways: dict[str, Any] = {name: getattr(asked, name) for name in ("seeds", "images", "also", "out")}
+        ways: dict[str, Any] = {name: getattr(asked, name) for name in ("seeds", "images", "out")}
         ways |= {"records": records, "monitor": monitor}
         if records and (asked.jobs > 1 or asked.backend != "loky" or asked.scheduler):
             from ..experiments.runner import record_in_parallel

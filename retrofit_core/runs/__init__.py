@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .config import RunConfig
     from .execute import analyse_record, checkpoint_metadata, execute
-    from .identities import Identity, identity, of_network
+    from .identities import Identity, identity
     from .inputs import check_choices, method_keywords, read_inputs
     from .record import Run, create, list_runs, read_config, read_identity, read_run, read_status, record_folder
 
@@ -27,7 +27,6 @@ __all__ = [
     "identity",
     "list_runs",
     "method_keywords",
-    "of_network",
     "read_config",
     "read_identity",
     "read_inputs",

@@ -1,9 +1,8 @@
 """Leaderboards of checkpoints: the runs of a comparison, with records to resume."""
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,11 @@ from ..data.sampling import balanced
 from ..fusion.results import FusionResult
 from ..methods import METHODS
 from ..networks import user_code
-from ..networks.checkpoints import read_tensors
-from ..system.files import digest
 from ..system.monitor import Monitor
 from ..system.texts import names_apart
-from . import Identity, RunConfig, execute, of_network, read_identity, read_inputs, read_run, record_folder
+from . import RunConfig, execute, read_inputs, read_run, record_folder
 from .config import choice_of, title_of
 from .execute import Measurements
-from .identities import first_alike
 from .inputs import check_choices, read_images, train_missing
 from .leaderboard import Entrant, Leaderboard, Made, Measure, method_variants, rank
 
@@ -33,18 +29,18 @@ SAME = ("models", "data", "arch", "mean", "std", "size", "splits", "device")
 DEFAULT = {field.name: field.default for field in dataclasses.fields(RunConfig)}
 
 
-def configurations(base: RunConfig, methods: str, importance: str, *, norms: bool = False) -> list[RunConfig]:
+def configurations(base: RunConfig, methods: str, importance: str) -> list[RunConfig]:
     """The runs of a comparison: each method with each importance; methods without importance once.
 
     Args:
         base: the common settings; options, memory and base are dropped for methods without them, and the analysis for
             methods without levels.
-        methods, importance, norms: see `method_variants`.
+        methods, importance: see `method_variants`.
     Raises:
         ValueError: unknown method, option or importance.
     """
     configs = []
-    for method, score, options in method_variants(methods, importance, norms=norms):
+    for method, score, options in method_variants(methods, importance):
         keywords = method.keywords({**options, "importance": score or RunConfig.importance})
         settings: dict[str, Any] = {name: DEFAULT[name] for name in STYLE if name not in keywords}
         settings["analyse"] = base.analyse and method.takes.analysis  # otherwise there are no levels
@@ -55,36 +51,12 @@ def configurations(base: RunConfig, methods: str, importance: str, *, norms: boo
     return list({config.key(): config for config in configs}.values())
 
 
-def has_norms(path: str | Path) -> bool:
-    """Whether a checkpoint holds BatchNorm statistics; False if it cannot be read, which its run reports. An unchanged file is
-    read once per process."""
-    with contextlib.suppress(OSError, ValueError):
-        return _holds_norms(Path(path), digest(path))
-    return False
-
-
-@cache
-def _holds_norms(path: Path, content: str) -> bool:
-    return any(name.endswith("running_mean") for name in read_tensors(path))
-
-
-def quick_first(configs: Iterable[RunConfig]) -> list[RunConfig]:
-    """Sort by work, so that a leaderboard fills quickly: methods without levels first, and in both groups training last."""
-
-    def effort(config: RunConfig) -> tuple[bool, bool]:
-        method = METHODS[config.method]
-        return method.takes.levels, any(name.endswith("epochs") for name in method.keywords())
-
-    return sorted(configs, key=effort)
-
-
 def compare_runs(
     configs: Sequence[RunConfig] | Mapping[str, RunConfig],
     *,
     seeds: int = 1,
     images: int | None = None,
     records: str | Path | None = None,
-    also: Iterable[str | Path] = (),
     out: str | Path | None = None,
     with_parents: bool = True,
     make: Callable[[Sequence[tuple[RunConfig, Path]]], None] | None = None,
@@ -93,12 +65,11 @@ def compare_runs(
     """Run every config, and measure the networks on the same test images.
 
     Args:
-        configs: with the same parents and data, see `configurations`; by the names of their rows, or else quick methods first.
+        configs: with the same parents and data, see `configurations`; or by the names of their rows.
         seeds: run each with so many seeds, from its own on.
         images: number of test images, balanced over the classes (default: all).
         records: folder for the runs' records, see `runs.record_folder`; runs finished there with the current checkpoints
             and data are not repeated.
-        also: further finished records; one of the same work replaces a new run.
         out: folder to save the leaderboard to after every row.
         with_parents: whether the parents have rows, too.
         make: makes the records of runs beforehand, such as in parallel, in these folders.
@@ -109,7 +80,6 @@ def compare_runs(
     """
     monitor = monitor or Monitor()
     if not isinstance(configs, Mapping):
-        configs = quick_first(configs)
         configs = dict(zip(names_apart(map(title, configs)), configs, strict=True))
     if not configs:
         raise ValueError("nothing to compare: name at least one method.")
@@ -119,11 +89,10 @@ def compare_runs(
             raise ValueError(f"a comparison needs the same {name} in all runs.")
     train_missing(first, monitor)
     test, rows, parents = _inputs(first, images)
-    finished, measurements = finished_records(also), Measurements()
+    measurements = Measurements()
 
     def located(config: RunConfig) -> tuple[RunConfig, Path | None]:
-        alike = first_alike(config, finished, part=of_network)
-        return config, alike or (record_folder(records, config) if records else None)
+        return config, record_folder(records, config) if records else None
 
     def fusion(config: RunConfig, folder: Path | None) -> Made:
         measurements.fused = None
@@ -178,16 +147,6 @@ def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list
     plain = RunConfig(**common, method="KF-Linear")  # which reads no data of the parents
     user_code.allow(config.target)  # finished runs load the networks they contain
     return test, rows, read_inputs(plain).models
-
-
-def finished_records(also: Iterable[str | Path]) -> list[tuple[Path, Identity]]:
-    """Folders with a readable finished record and known files."""
-    found = []
-    for folder in map(Path, also):
-        with contextlib.suppress(ValueError):
-            if read_run(folder).state == "done":
-                found.append((folder, read_identity(folder)))
-    return found
 
 
 def _score(config: RunConfig) -> str | None:

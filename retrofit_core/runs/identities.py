@@ -1,8 +1,8 @@
 """What determines a run's numbers: its settings and the content of its files, whatever their names and dates."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,30 +60,18 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
     return Identity(config, inputs)
 
 
-def of_network(config: RunConfig) -> RunConfig:
-    """The settings that determine the fused network alone, without evaluation and analysis."""
-    return replace(config, evaluate=False, analyse=False)
-
-
-def first_alike(
-    config: RunConfig,
-    known: Iterable[tuple[T, Identity]],
-    folder: str | Path = ".",
-    part: Callable[[RunConfig], RunConfig] = lambda config: config,
-) -> T | None:
+def first_alike(config: RunConfig, known: Iterable[tuple[T, Identity]], folder: str | Path = ".") -> T | None:
     """The first known piece of work equal to a config's with the current files.
 
     Args:
         known: pieces of work with their identities.
         folder: folder that relative file names in the config start from.
-        part: the part of configs to compare, such as `of_network`.
     """
-    asked, wanted = Identity(part(config), {}), None
+    asked, wanted = Identity(config, {}), None
     for work, stored in known:
-        recorded = replace(stored, config=part(stored.config))
-        if recorded.settings == asked.settings:
-            wanted = wanted or identity(asked.config, folder)  # only now, because it reads the files
-            if recorded.matches(wanted):
+        if stored.settings == asked.settings:
+            wanted = wanted or identity(config, folder)  # only now, because it reads the files
+            if stored.matches(wanted):
                 return work
     return None
 

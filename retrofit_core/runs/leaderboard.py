@@ -4,7 +4,6 @@
 """
 
 import dataclasses
-import inspect
 import itertools
 import json
 import math
@@ -27,7 +26,6 @@ from ..fusion.results import FusionResult
 from ..fusion.samples import as_inputs, read_once
 from ..methods import METHODS, Method
 from ..networks.copies import copies, evaluating
-from ..networks.norm_statistics import has_statistics
 from ..networks.outputs import as_classifier, check_class_scores
 from ..networks.packing import Packing, packed, packing_for, taking
 from ..networks.wrappers import unwrapped
@@ -47,13 +45,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BATCH = 500  # batch size for measuring
-Run = Callable[..., nn.Module | FusionResult]  # of (models, data), and of a seed where it takes one
+Run = Callable[[Sequence[nn.Module], Any], nn.Module | FusionResult]  # of (models, data)
 Metric = Callable[[Tensor, Tensor], float]
 SAMPLES = "the test samples"  # in place of a data set's name
 #: Advice if outputs are not class scores.
 WITH_METRIC = "Measure such networks by a metric of your own: compare(..., metric=function)."
-#: Options that estimate new BatchNorm statistics, the first that a method has.
-RENEWING = ("reset_norms", "repair")
 SCORES = ("accuracy", "loss", "calibration_error", "per_class")
 #: Facts of a row that are no cells of a table.
 NESTED = ("interval", "per_class", "options", "knows", "per_seed", "runs")
@@ -184,19 +180,17 @@ def compare(
         test: test data: Images, or anything with labels that may be `data`; for a metric, labels may have any shape, such as
             (n, tokens) or (n, height, width).
         methods: "all", or names, each with options after plus signs ("zipit+repair=true"); or name -> function
-            (models, data) that returns a network or a FusionResult; it gets the seed if it has an argument `seed`.
+            (models, data) that returns a network or a FusionResult, and runs once.
         metric: (outputs (n, ...), labels (n, ...)) -> number, on the CPU; higher is better, so return minus a loss. It replaces
-            the accuracy, also for Auto, by the F1 score, the mean intersection over union, or minus the perplexity; it is called
-            on 500 resamplings of the samples for its interval.
+            the accuracy, also for Auto; it is called on 500 resamplings of the samples for its interval.
         seeds: run each method with so many seeds, from `seed` on; rows are means, and intervals cover samples and seeds.
         logits: see `fuse`.
         names: of the parents; default: parent 0, parent 1, ...; equal ones, and those of methods, get a number.
         keywords: for all methods that have them, such as seed=0, device="cpu", target=network, memory=bytes;
             importance="uniform,conductance" are scores, for the methods that use one; importance_data: default: the fusion data.
     Returns:
-        A row for each parent and method, best first; a method that does not apply is a row with the reason. Methods that
-        average BatchNorm statistics have a second row, with new ones. Every row has the difference to the best one, with its
-        paired 95 % bootstrap interval. `print` shows the table; `summary` and `to_frame` give it.
+        A row for each parent and method, best first, with the difference to the best and its paired 95 % bootstrap interval; a
+        method that does not apply is a row with the reason. `print` shows the table; `summary` and `to_frame` give it.
     Raises:
         ValueError: no networks, an unknown method or score, a keyword that no method has, scores for functions, test data
             without labels, with labels that are no classes of the networks, or that the networks do not take.
@@ -205,10 +199,9 @@ def compare(
     if seeds < 1:
         raise ValueError(f"seeds is {seeds}, and a method runs at least once. Give the number of seeds, such as 3.")
     monitor, device = monitor or Monitor(), keywords.setdefault("device", "auto")
-    seed = keywords.pop("seed", 0)
     check_models(models)
     models = list(copies({f"parent {k}": unwrapped(model) for k, model in enumerate(models)}).values())
-    data, measure_of = read_once(data), partial(Measure, read_once(test), metric=metric, monitor=monitor)
+    data, test = read_once(data), read_once(test)
     batches, labels = as_inputs(data)
     packing = packing_for(models, batches)
     example = packed(batches, packing)
@@ -218,32 +211,25 @@ def compare(
 
     parents = {f"parent {k}": classifier(model, f"parent {k}") for k, model in enumerate(models)}
     shapes = {name: output_shape(parent, example, name) for name, parent in parents.items()}
-    if metric is None:
-        for name, shape in shapes.items():
-            check_class_scores(shape, f"compare: the accuracy of {name}", WITH_METRIC)
-    titles = list(names) if names is not None else list(parents)
-    if len(titles) != len(parents):
-        raise ValueError(f"{len(titles)} names for {len(parents)} networks: give one for each, or none.")
-    drawn = range(seed, seed + seeds)
-    if not isinstance(methods, Mapping):  # the same samples for all, also those of a loader that shuffles
-        given = list(parents.values()), example if labels is None else (example, labels)
-        norms = any(map(has_statistics, parents.values()))
-        entrants = _of_methods(methods, keywords, drawn, given, norms=norms, metric=metric)
-    elif packing is None:
-        entrants = _of_functions(methods, keywords, drawn, (list(parents.values()), data))
-    else:
-        entrants = _of_functions(methods, keywords, drawn, (models, data), classifier)
-    measure = measure_of(packing=packing)
+    for name, shape in shapes.items() if metric is None else ():
+        check_class_scores(shape, f"compare: the accuracy of {name}", WITH_METRIC)
+    if isinstance(methods, Mapping):
+        entrants = _of_functions(methods, keywords, models, data, classifier)
+    else:  # the same samples for all, also those of a loader that shuffles
+        samples = example if labels is None else (example, labels)
+        entrants = _of_methods(methods, keywords, seeds, (list(parents.values()), samples), metric)
+    measure = Measure(test, packing=packing, metric=metric, monitor=monitor)
     if metric is None:
         check_classes(measure.labels, min(shape[0] for shape in shapes.values()), measure.title, "the networks")
-    titles = names_apart([*(row["name"] for row, _ in entrants), *titles])[len(entrants) :]
-    networks = dict(zip(titles, parents.values(), strict=True))
-    *_, rows = rank(networks, entrants, measure, device=device, monitor=monitor)
+    titles = names_apart([*(row["name"] for row, _ in entrants), *(names or parents)])[len(entrants) :]
+    if len(titles) != len(parents):
+        raise ValueError(f"{len(titles)} names for {len(parents)} networks: give one for each, or none.")
+    *_, rows = rank(dict(zip(titles, parents.values(), strict=True)), entrants, measure, device=device, monitor=monitor)
     return Leaderboard(rows, list(map(str, measure.classes)), measure.title, len(measure.labels), measure.metric_name)
 
 
 def method_variants(
-    methods: str | Sequence[str], importance: str | Sequence[str] = "uniform", *, norms: bool = False
+    methods: str | Sequence[str], importance: str | Sequence[str] = "uniform"
 ) -> Iterator[tuple[Method, str | None, dict[str, Any]]]:
     """Each method with each score (None if it takes none), and its options.
 
@@ -251,8 +237,6 @@ def method_variants(
         methods: names, possibly comma-separated, each with options after plus signs ("zipit+repair=true"); "all" for all.
             Options of a score apply to runs with that score; an option `importance` replaces the common scores.
         importance: names, likewise.
-        norms: the networks have BatchNorm statistics, so that methods which keep the mean of these follow a second time, with
-            new ones: that is how their users run them.
     Raises:
         ValueError: an unknown name, or an invalid method with options.
     """
@@ -262,11 +246,7 @@ def method_variants(
             "options to a method (--methods kf-linear+steps=20) and they apply to the runs with that score."
         )
     for word in itertools.chain.from_iterable(METHODS if each == "all" else [each] for each in _names(methods)):
-        if not isinstance(word, str):
-            raise ValueError(
-                f'{word!r} is not the name of a method. Give functions with names: methods={{"mine": function}}.'
-            )
-        name, *texts = word.split("+")
+        name, *texts = word.split("+") if isinstance(word, str) else [word]
         if not all([name, *texts]):
             raise ValueError(
                 f"{word!r} is not a method of a comparison (--methods). Write comma-separated names, or all, with "
@@ -281,14 +261,8 @@ def method_variants(
             option: [score for score in scores if score and option in settings_of(IMPORTANCE[score])] or scores
             for option in options
         }
-        variants = [options]
-        renewing = next((option for option in RENEWING if option in method.settings()), None)
-        if norms and renewing and not method.settings()[renewing].default and renewing not in options:
-            variants.append({**options, renewing: True})
         for score in scores:
-            for variant in variants:
-                own = {name: value for name, value in variant.items() if score in owners.get(name, [score])}
-                yield method, score, own
+            yield method, score, {name: value for name, value in options.items() if score in owners[name]}
 
 
 def _names(words: str | Sequence[str]) -> list[str]:
@@ -296,19 +270,14 @@ def _names(words: str | Sequence[str]) -> list[str]:
 
 
 def _of_methods(
-    methods: str | Sequence[str],
-    keywords: Mapping[str, Any],
-    seeds: Iterable[int],
-    given: tuple[Any, Any],
-    *,
-    norms: bool,
-    metric: Metric | None,
+    methods: str | Sequence[str], keywords: Mapping[str, Any], seeds: int, given: tuple[Any, Any], metric: Metric | None
 ) -> "list[Entrant]":
     """Entrants of methods by name, each with all seeds; they are called with `given`. Auto chooses by the metric."""
     shared = dict(keywords)
-    importance, own_data = shared.pop("importance", "uniform"), read_once(shared.pop("importance_data", None))
+    seed, importance = shared.pop("seed", 0), shared.pop("importance", "uniform")
+    own_data = read_once(shared.pop("importance_data", None))
     entrants, lost = [], set(shared)
-    for method, score, options in method_variants(methods, importance, norms=norms):
+    for method, score, options in method_variants(methods, importance):
         settings = {**options, **({"importance": score} if score else {})}
         accepted = method.keywords(settings)
         lost -= accepted.keys()
@@ -322,7 +291,7 @@ def _of_methods(
             settings["importance_data"] = own_data
         row = {"name": title_of(method.name, score, options), "method": method.name, "importance": score}
         row |= {"grouping": options.pop("grouping", None), "options": options or None}
-        seeded = [{"seed": seed} if "seed" in accepted else {} for seed in seeds]
+        seeded = [{"seed": seed + k} if "seed" in accepted else {} for k in range(seeds)]
         entrants.append((row, [partial(_timed, partial(method, *given, **{**each, **settings})) for each in seeded]))
     if lost:
         raise ValueError(f"none of these methods has a keyword {min(lost)!r}. Leave it out.")
@@ -332,11 +301,11 @@ def _of_methods(
 def _of_functions(
     methods: Mapping[str, Run],
     keywords: Mapping[str, Any],
-    seeds: Iterable[int],
-    given: tuple[Any, Any],
-    classifier: Callable[..., nn.Module] = lambda network, name: network,
+    models: Sequence[nn.Module],
+    data: Any,
+    classifier: Callable[..., nn.Module],
 ) -> "list[Entrant]":
-    """Entrants of a user's functions of (models, data), with each seed, or once where they take none.
+    """Entrants of a user's functions of (models, data).
 
     Raises:
         ValueError: what is no function, or keywords, which functions do not get.
@@ -347,21 +316,16 @@ def _of_functions(
             '{"mine": lambda models, data: METHODS["KF-Linear"](models, data, importance="conductance", '
             'importance_data="fusion")}.'
         )
-    entrants = []
     for name, run in methods.items():
         if not callable(run):
             raise ValueError(
                 f"methods[{name!r}] is {run!r}, which is not a function of (models, data). Give a function, or a method of the "
                 'project as METHODS["KF-Linear"].'
             )
-        try:
-            takes_seed = "seed" in inspect.signature(run).parameters
-        except (TypeError, ValueError):  # written in C
-            takes_seed = False
-        each = [partial(run, seed=seed) for seed in seeds] if takes_seed else [run]
-        runs = [partial(_timed, partial(run, *given), partial(classifier, name=name)) for run in each]
-        entrants.append(({"name": name, "method": name}, runs))
-    return entrants
+    return [
+        ({"name": name, "method": name}, [partial(_timed, partial(run, models, data), partial(classifier, name=name))])
+        for name, run in methods.items()
+    ]
 
 
 def _timed(

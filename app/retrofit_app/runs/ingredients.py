@@ -195,5 +195,5 @@ def begin(entry: Entry) -> None:
     config, work = RunConfig.from_json(entry.config), work_of(entry)
     _, _, *words = shlex.split(base_of(config).command())
     words += ["--methods", methods_of(config), "--importance", config.importance]
-    words += ["--also", str(entry.folder), "--out", str(work.folder), "--overwrite"]
+    words += ["--out", str(work.folder), "--overwrite"]
     worker.begin(worker.Job(work, tuple(words), entry.base, entry.folder.parent))

@@ -1,7 +1,7 @@
 """All runs on disk, shipped and the user's; which of them already did given work, and how long it took."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -70,19 +70,16 @@ def _stamp(path: str) -> tuple[tuple[int, ...], ...] | None:
     return tuple((each.st_mtime_ns, each.st_ctime_ns, each.st_size, each.st_ino) for each in facts)
 
 
-def same_work(
-    config: Any, entries: list[Entry], base: Path | None = None, part: Callable[[Any], Any] = lambda config: config
-) -> Entry | None:
+def same_work(config: Any, entries: list[Entry], base: Path | None = None) -> Entry | None:
     """The finished or running run among these that does what a config would do with the current files.
 
     Args:
         config: a `runs.RunConfig`.
         base: the folder its file names are relative to; by default see `home`.
-        part: see `identities.first_alike`.
     """
     from retrofit_core.runs.identities import first_alike
 
-    return first_alike(config, _identities(entries), base or home(config.to_json()), part)
+    return first_alike(config, _identities(entries), base or home(config.to_json()))
 
 
 def _identities(entries: list[Entry]) -> Iterator[tuple[Entry, Any]]:
