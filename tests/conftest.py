@@ -116,7 +116,7 @@ def nobody_trusts(monkeypatch) -> Iterator[None]:
     from retrofit_core.networks import user_code
 
     monkeypatch.setattr(user_code, "_files", {})
-    monkeypatch.setattr(user_code, "_closed", False)
+    monkeypatch.delenv(user_code.VARIABLE, raising=False)
     monkeypatch.delitem(sys.modules, "mynet", raising=False)
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield

@@ -122,8 +122,8 @@ def command(name: str, *options: inspect.Parameter, kind: type[Explained] = Expl
         @wraps(function)
         def guarded(context: typer.Context, **_: Any) -> None:
             try:
-                # Only code that was typed is run: records and checkpoints name others'.
-                with _notices_printed(), user_code.closed(_typed(context)):
+                with _notices_printed():
+                    _allow_typed(context)
                     beside = {"context": context} if "context" in hints else {}
                     function(asked=value_of(context, value), **beside)
             except ValueError as error:
@@ -155,13 +155,12 @@ def command(name: str, *options: inspect.Parameter, kind: type[Explained] = Expl
     return register
 
 
-def _typed(context: typer.Context) -> Iterator[str]:
-    """Architectures on the command line."""
+def _allow_typed(context: typer.Context) -> None:
+    """Allow the code that the command line names, and no other: records and checkpoints name others'."""
     for name in ("arch", "target"):
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            value = context.params[name]
-            yield from [value] if isinstance(value, str) else value or ()
+        value = context.params.get(name)
+        for arch in [value] if isinstance(value, str) else value or ():
+            user_code.allow(arch)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import torch
 
 from ..data import VARIABLE
+from ..networks import user_code
 from ..runs.config import RunConfig
 from ..runs.execute import execute
 from ..runs.store import STATUS, UNIT, read_json
@@ -201,6 +202,8 @@ def _record(config: RunConfig, folder: Path, device: str) -> None:
     if device.startswith("cuda:"):
         torch.cuda.set_device(device)  # the one that "auto" picks; the record does not name it
     with suppress(Exception):
+        for arch in (config.arch, config.target):  # which the command line named
+            user_code.allow(arch)
         execute(config, folder)
 
 

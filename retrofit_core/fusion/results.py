@@ -268,7 +268,7 @@ class FusionResult:
             try:
                 model, _ = load_model(weights)
             except ValueError as error:
-                if not isinstance(error, NotAllowed) and read_metadata(weights).get("architecture"):
+                if isinstance(error, NotAllowed) or read_metadata(weights).get("architecture"):
                     raise
                 raise ValueError(
                     f"{weights} does not say how to build its network, which is none of this library's. Pass one of the same "

@@ -226,9 +226,8 @@ def _spec(
             return stored
         return _recognised(state)
     if names := user_code.names_in(arch):
-        user_code.allow(arch)
         if isinstance(stored, dict) and stored.get("architecture") in composites.COMPOSITES:
-            return stored  # its members are now allowed
+            return stored
         asked = _one_of(arch, names, stored)
     else:
         asked = architectures.parse(arch) if isinstance(arch, str) else dict(arch)

@@ -1,7 +1,7 @@
 """User-defined networks: `package.module:function` or `file.py:function` names a factory in the user's code.
 
-Importing a module runs it. So only the names that this process's user typed are imported: on the command line, at the start of
-the workbench, or in Python. Checkpoints, records and links may only name the same functions again.
+Importing a module runs it. So only the names that this process's user typed are imported: on the command line, in RETROFIT_ARCH,
+or in Python by `allow`. Checkpoints, records, links and forms may only name the same functions again.
 """
 
 import importlib
@@ -10,8 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,6 @@ class NotAllowed(ValueError):
 
 _files: dict[str, Path | None] = {}
 """Allowed names, without folders -> their module's file; None for installed packages"""
-_closed = False
 
 
 def is_own(name: object) -> bool:
@@ -74,74 +72,25 @@ def allow(arch: object) -> None:
     """Allow the factories of an architecture that the user typed; other architectures are ignored. Imports nothing.
 
     Raises:
-        NotAllowed: this process is closed, and they were not named before.
         ValueError: a missing file, an invalid name, or the name of a module in another folder.
     """
     for name in names_in(arch):
-        known = canonical(name)
-        if known in _files and (_closed or known == name):
+        if name in _files:
             continue
-        if _closed:
-            raise _refusal(known)
-        module = known.rpartition(":")[0]
         folder, file = _place(name)
+        module = canonical(name).rpartition(":")[0]
         for other, before in _files.items():
             if other.rpartition(":")[0] == module and before != file:
                 raise _clash(name, file, before)
-        _files[known] = file
+        _files[canonical(name)] = file
         if file is not None and str(folder) not in sys.path:
             sys.path.insert(0, str(folder))  # also for imports next to it
 
 
 def allowed() -> list[str]:
     """The factories that this process's user named, without folders."""
+    allow(os.environ.get(VARIABLE, ""))
     return list(_files)
-
-
-def recorded(arch: str | None, where: str | Path) -> str | None:
-    """The architecture that a record at a place names, if this process's user named its factories, too.
-
-    Raises:
-        NotAllowed: the user did not.
-    """
-    names = names_in(arch)
-    for name in names:
-        if canonical(name) not in _files:
-            raise _refusal(canonical(name), f"{where}: ")
-    if arch is None or not names:
-        return arch
-    if arch.lstrip().startswith("{"):
-        return json.dumps({**json.loads(arch), "architecture": canonical(names[0])})
-    return ",".join(map(canonical, names))
-
-
-def close() -> None:
-    """Allow VARIABLE's factories, and from now on no others: for servers, whose visitors may name anything."""
-    global _closed
-    if not _closed:
-        allow(os.environ.get(VARIABLE, ""))
-    _closed = True
-
-
-@contextmanager
-def closed(typed: Iterable[str]) -> Iterator[None]:
-    """Allow these and VARIABLE's factories, and no others within this context: for commands, which read names in files."""
-    global _closed
-    for arch in (*typed, os.environ.get(VARIABLE, "")):
-        allow(arch)
-    before, _closed = _closed, True
-    try:
-        yield
-    finally:
-        _closed = before
-
-
-def _refusal(name: str, where: str = "") -> NotAllowed:
-    return NotAllowed(
-        f"{where}its architecture is {name!r}, a function in a user's code, and importing a module runs its code. If you trust "
-        f"it, name it: --arch {name} (also of `retrofit app`; arch={name!r} in Python), in the folder of that module, "
-        f"or --arch FILE.py:{name.rpartition(':')[2]}."
-    )
 
 
 def _clash(name: str, file: Path | None, other: object) -> ValueError:
@@ -183,8 +132,12 @@ def factory(name: str) -> Callable[..., Any]:
         ValueError: the module cannot be imported, or has no such function.
     """
     written = canonical(name)
-    if written not in _files:
-        raise _refusal(written)
+    if written not in allowed():
+        raise NotAllowed(
+            f"its architecture is {written!r}, a function in a user's code, and importing a module runs its code. If you trust "
+            f"it, name it: --arch {written} (also of `retrofit app`; in Python user_code.allow({written!r})), in the folder of "
+            f"that module, or --arch FILE.py:{written.rpartition(':')[2]}."
+        )
     file, (module_name, _, function) = _files[written], written.partition(":")
     try:
         module = importlib.import_module(module_name)

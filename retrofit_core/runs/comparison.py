@@ -13,7 +13,6 @@ from ..data import Images
 from ..data.sampling import balanced
 from ..fusion.results import FusionResult
 from ..methods import METHODS
-from ..networks import user_code
 from ..system.monitor import Monitor
 from ..system.texts import names_apart
 from . import RunConfig, execute, read_inputs, read_run, record_folder
@@ -145,7 +144,6 @@ def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list
     rows = torch.arange(len(test)) if images is None else balanced(test.labels, images)
     common = {name: getattr(config, name) for name in (*SAME, "samples", "fusion_from")}
     plain = RunConfig(**common, method="KF-Linear")  # which reads no data of the parents
-    user_code.allow(config.target)  # finished runs load the networks they contain
     return test, rows, read_inputs(plain).models
 
 

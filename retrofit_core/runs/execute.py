@@ -13,7 +13,6 @@ from ..data import Images, check_images
 from ..fusion.results import FusionResult
 from ..inspection import analysis as analysing
 from ..methods import METHODS
-from ..networks import user_code
 from ..system.device import MEMORY, on_device
 from ..system.monitor import LISTED, Cancelled, Monitor
 from ..system.runtime import Runtime
@@ -50,7 +49,7 @@ def execute(
     Returns:
         The result, and the metrics of `measure` (empty without `config.evaluate`).
     Raises:
-        NotAllowed: the networks are user code, and this process takes no more names (`user_code.close`).
+        NotAllowed: the networks are user code that this process's user did not name (`user_code.allow`).
         ValueError: the config cannot be run, or the folder holds another run.
         Cancelled: on request; parents that were trained for the run stay.
     """
@@ -58,8 +57,6 @@ def execute(
         raise ValueError(
             "an analysis is saved in the run's record: name the record's folder (--record), or omit the analysis."
         )
-    for arch in (config.arch, config.target):
-        user_code.allow(arch)
     if folder is None or not (Path(folder) / "config.json").exists():
         check_choices(config)  # before creating a record
     else:
@@ -134,8 +131,8 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
     if read_run(folder).state != "done":  # without its lock, which a run that is going on holds
         unchanged(folder, ".", "cannot be analysed")
     with noted(Path(folder), monitor or Monitor()) as watcher:
-        run, config = unchanged(folder, ".", "cannot be analysed")
-        config = dataclasses.replace(config, analyse=True)
+        run = unchanged(folder, ".", "cannot be analysed")
+        config = dataclasses.replace(run.config, analyse=True)
         inputs = read_inputs(config)
         analysis = _analyse(config, inputs, FusionResult.load(folder), test_images(config, required=False), watcher)
         seal_analysis(run.folder, run.status, analysis)

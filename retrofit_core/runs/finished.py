@@ -8,7 +8,6 @@ from torch import nn
 
 from ..data import Images
 from ..fusion.results import FusionResult
-from ..networks import user_code
 from .config import RunConfig
 from .identities import identity
 from .inputs import read_images, read_parents
@@ -46,20 +45,18 @@ def read_finished(folder: str | Path, base: str | Path = ".", what: str = "lands
         NotAllowed: the run's networks are user code that this process's user did not name.
         ValueError: the run is not finished, or one of its files is missing or has changed.
     """
-    run, config = unchanged(folder, base, f"has no {what}")
-    config = config.located(base)
+    config = unchanged(folder, base, f"has no {what}").config.located(base)
     parents = read_parents(config, read_images(config, "train"))
     return Finished(Path(folder), config, parents, FusionResult.load(folder).model)
 
 
-def unchanged(folder: str | Path, base: str | Path, refusal: str) -> tuple[Run, RunConfig]:
-    """A finished run whose files are unchanged, and its config, with user code as this process's user named it.
+def unchanged(folder: str | Path, base: str | Path, refusal: str) -> Run:
+    """A finished run whose files are unchanged.
 
     Args:
         base: folder that file names in its config are relative to.
         refusal: the consequence, for the message: "has no landscape".
     Raises:
-        NotAllowed: the run's networks are user code that the user did not name.
         ValueError: the run is not finished, or a file is missing or has changed.
     """
     run = read_run(folder)
@@ -71,5 +68,4 @@ def unchanged(folder: str | Path, base: str | Path, refusal: str) -> tuple[Run, 
         raise ValueError(
             f"{run.folder.name} {refusal}: one of its files has changed since. Restore it, or run it again."
         )
-    named = {name: user_code.recorded(getattr(run.config, name), run.folder) for name in ("arch", "target")}
-    return run, dataclasses.replace(run.config, **named)
+    return run

@@ -20,7 +20,6 @@ from ..data.splits import read_splits
 from ..fusion.eligibility import output_shape
 from ..fusion.importance import IMPORTANCE
 from ..methods import METHODS
-from ..networks import user_code
 from ..networks.architectures import build, fitted, input_shape_of, parse
 from ..networks.checkpoints import classes_of, load_model, read_metadata
 from ..networks.outputs import check_class_scores
@@ -292,7 +291,6 @@ def _target(config: RunConfig, images: Images) -> nn.Module | None:
         return None
     if os.path.exists(name):  # Path.exists fails for long specs
         return read_network(dataclasses.replace(config, arch=None), name, images)
-    user_code.allow(name)
     return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
 
 
@@ -327,8 +325,6 @@ def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
         training = read_training(folder)
         if training is None:
             continue  # loading reports what is missing
-        for arch in training.arch:
-            user_code.recorded(arch, folder / NOTE)
         written = {*map(Path, training.files(folder)), Path(training.splits(folder))}
         if strange := [path for path in needed if path.parent == folder and path not in written and not path.exists()]:
             raise ValueError(

@@ -83,6 +83,7 @@ def test_a_record_imports_nothing(address, monkeypatch, tmp_path):
     monkeypatch.chdir(runs.runs_folder())
     models = ("net-0.safetensors", "net-1.safetensors")
     options = {"arch": "../mynet.py:small", "fusion_from": "iid", "samples": 20, "device": "cpu", "evaluate": True}
+    user_code.allow(options["arch"])
     execute(RunConfig(models, method="Average", **options), "stranger")
     user_code._files.clear()
     sys.modules.pop("mynet")

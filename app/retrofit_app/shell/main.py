@@ -11,10 +11,7 @@ from retrofit_app.address import session
 from retrofit_app.shell import navigation, picker
 from retrofit_app.shell.mark import dress, mark
 from retrofit_app.widgets.errors import guarded
-from retrofit_core.networks import user_code
 
-#: Anyone can send a link that names a module: import what `retrofit app --arch` named, and nothing else.
-user_code.close()
 ICON = Path(__file__).parents[1] / "static" / "favicon.png"
 
 
