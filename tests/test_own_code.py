@@ -67,36 +67,34 @@ def kept_lambda(net):
     net.forward = lambda x: net[4](net[3](net[2](net[1](net.first(x)))))
 
 
-def partial(net):
-    net.forward = functools.partial(twice, net.forward)
-
-
 def inner(net):
     closure(net[2])
 
 
-PATCHES = (closure, nested, default, method, in_list, called_object, kept_lambda, partial, inner)
+PATCHES = (closure, nested, default, method, in_list, called_object, kept_lambda, inner)
 
 
-def as_class(patch):
-    """The same function as a network's own code: nothing is replaced."""
-    factor = {nested: 4, kept_lambda: 1}.get(patch, 2)
-
-    class Net(nn.Sequential):
-        def forward(self, x):
-            if patch is inner:
-                return self[4](self[3](self[2](self[1](self[0](x))) * factor))
-            return super().forward(x) * factor
-
-    return Net
-
-
+@pytest.mark.parametrize("name", ["Average", "KF-Linear", "KD"])
 @pytest.mark.parametrize("patch", PATCHES)
-def test_a_replaced_forward_runs_the_weights_of_the_copy(patch):
-    """As if the same code were the class's own; the parents get no gradients."""
-    patched, plain = [network(1), network(2)], [as_class(patch)(*network(seed)) for seed in (1, 2)]
-    for net in patched:
+def test_a_forward_that_holds_its_network_is_refused(patch, name):
+    """A copy with other weights would compute the same."""
+    nets = [network(seed) for seed in (1, 2)]
+    for net in nets:
         patch(net)
+    with pytest.raises(ValueError, match="weights of parent 0 .*as a method of its class"):
+        METHODS[name](nets, (X, Y))
+
+
+def test_a_forward_that_is_a_bound_method_runs_the_weights_of_the_copy():
+    """Which copy.deepcopy copies; the parents get no gradients."""
+
+    class Twice(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x) * 2
+
+    patched, plain = [network(1), network(2)], [Twice(*network(seed)) for seed in (1, 2)]
+    for net in patched:
+        net.forward = functools.partial(twice, net.forward)
     for name, options in {"Average": {}, "KF-Linear": {}, "KD": {"epochs": 2}}.items():
         fused, expected = (METHODS[name](nets, (X, Y), **options).model for nets in (patched, plain))
         with torch.no_grad():
