@@ -381,7 +381,7 @@ def test_every_method_works_or_says_why_not(name, tmp_path):
 
 
 @pytest.mark.slow
-@each_case("name, network", spread(EVERY, [network for network in NETWORKS if network != FIRST], 2))
+@each_case("name, network", spread(EVERY, [network for network in NETWORKS if network != FIRST], 1))
 def test_methods_work_on_other_networks_or_say_why_not(name, network, tmp_path):
     assert_works_or_says_why_not(name, network, tmp_path)
 
@@ -438,7 +438,7 @@ def assert_comes_back(result, x, folder, *, alone):
 
 
 @pytest.mark.slow
-@each_case("name, score", spread([name for name in EVERY if takes(name, "importance")], SCORED, 2))
+@each_case("name, score", spread([name for name in EVERY if takes(name, "importance")], SCORED, 1))
 def test_methods_that_weigh_neurons_take_every_score(name, score):
     """A new score of the table as well; with all methods and on other networks below."""
     carried_out(name, FIRST, score)
@@ -476,18 +476,10 @@ def broken(model):
     return model
 
 
-@pytest.mark.parametrize("name", EVERY)
-@each_case("what", HOSTILE)
+@each_case("name, what", spread(EVERY, HOSTILE, 2))
 def test_every_method_refuses_the_same_things_in_a_sentence(name, what):
     change, message = HOSTILE[what]
     models, data, _ = case("mlp", "two parents")
     given, x = change(models, data[0])
     with untouched(*given), pytest.raises(ValueError, match=message):
         EVERY[name](given, x, **options_for(name, given, 4))
-
-
-@each_case("name", EVERY)
-def test_an_unknown_device_is_refused(name):
-    models, data, _ = case("mlp", "two parents")
-    with pytest.raises(ValueError, match="device 'abacus' is not available here"):
-        EVERY[name](models, data, **{**options_for(name, models, 4), "device": "abacus"})

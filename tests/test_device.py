@@ -15,14 +15,21 @@ from retrofit_core.system.device import on_device
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, labels, normal
 from tests.properties import untouched
-from tests.rehearsal import CUDA, rehearsal
 from tests.test_contract import EVERY, FIRST, NETWORKS, case, options_for, reason
 from tests.test_landscape import images_of
 
+CUDA = torch.device("cuda", 0)
 
-def test_a_device_without_float64_is_refused_before_any_work():
+
+def on_a_gpu(test):
+    return pytest.mark.cuda(pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")(test))
+
+
+def test_a_device_that_cannot_do_the_work_is_refused_before_it():
     with pytest.raises(ValueError, match="'mps' has no float64.*Use 'cpu' or 'auto'"):
         devices.pick("mps")
+    with pytest.raises(ValueError, match="device 'abacus' is not available here"):
+        METHODS["KF-Linear"](pair(), X, device="abacus")
 
 
 def test_a_network_on_the_device_is_not_copied():
@@ -31,8 +38,7 @@ def test_a_network_on_the_device_is_not_copied():
     assert on_device(model, torch.device("meta")) is not model
 
 
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@on_a_gpu
 def test_parents_on_the_gpu_are_used_as_they_are():
     model = nn.Linear(2, 2).cuda()
     assert on_device(model, torch.device("cuda")) is model
@@ -53,19 +59,12 @@ def test_budgets_count_the_bytes_of_the_networks_numbers():
     assert needs[1] - needs[0] == 4 * targets
 
 
-# --- what goes in comes out: results lie where parent 0 lies, wherever the work is done. The GPU is -------------------
+# --- what goes in comes out: results lie where parent 0 lies, wherever the work is done.
 
 
 CPU = torch.device("cpu")
 IMAGES = images_of(CNN_SHAPE)
 X, Y = normal(12, *CNN_SHAPE).float(), labels(12, 3)
-
-
-@pytest.fixture
-def gpu():
-    """A real one, or none that is rehearsed."""
-    with nullcontext() if torch.cuda.is_available() else rehearsal():
-        yield
 
 
 def pair():
@@ -93,9 +92,9 @@ def assert_lies(result, place):
 RUNNING = [name for name in EVERY if not reason(name, FIRST, "two parents")]
 
 
-@pytest.mark.long
+@on_a_gpu
 @each_case("name", RUNNING)
-def test_fused_networks_lie_where_parent_0_lies(name, gpu):
+def test_fused_networks_lie_where_parent_0_lies(name):
     for place, device in ((CPU, "cuda"), (CUDA, "cuda")):
         models, data, _ = case(FIRST, "two parents")
         options = options_for(name, models, NETWORKS[FIRST].classes) | {"device": device}
@@ -107,15 +106,17 @@ def test_fused_networks_lie_where_parent_0_lies(name, gpu):
         assert_lies(result, place)
 
 
+@on_a_gpu
 @each_case("name", ["HF-Linear", "OTFusion", "Ensemble"])
-def test_where_device_says_nothing_the_gpu_works_and_gives_back(name, gpu):
+def test_where_device_says_nothing_the_gpu_works_and_gives_back(name):
     models, data, _ = case(FIRST, "two parents")
     result = METHODS[name](models, data)
     assert torch.device(result.config["device"]) == CUDA
     assert_lies(result, CPU)
 
 
-def test_parents_that_lie_apart_stay_there(gpu):
+@on_a_gpu
+def test_parents_that_lie_apart_stay_there():
     first, second = pair()
     second = second.to(CUDA)
     for models, place in (([first, second], CPU), ([second, first], CUDA)):
@@ -125,17 +126,19 @@ def test_parents_that_lie_apart_stay_there(gpu):
     assert places(first) == {CPU} and places(second) == {CUDA}
 
 
+@on_a_gpu
 @each_case("place", [CPU, CUDA])
-def test_centred_networks_and_scores_lie_where_the_network_lies(place, gpu):
+def test_centred_networks_and_scores_lie_where_the_network_lies(place):
     model = pair()[0].to(place)
     assert places(centred(model, X)) == {place}
     scores = importance_scores(model, X.to(place), Y.to(place), steps=2)
     assert {value.device for value in scores.values} == {place}
 
 
+@on_a_gpu
 @each_case("device", ["cpu", "cuda"])
 @each_case("place", [CPU, CUDA])
-def test_training_leaves_the_network_where_it_was(place, device, gpu):
+def test_training_leaves_the_network_where_it_was(place, device):
     model = pair()[0].to(place)
     train(model, IMAGES, epochs=1, batch=8, device=device)
     assert places(model) == {place}

@@ -20,7 +20,6 @@ from retrofit_core.inspection.landscape.plane import plane
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.system.monitor import Monitor
-from retrofit_core.training.evaluation import evaluate
 from tests.marks import each_case
 from tests.networks import batchnorm_cnn, cnn, initialised, labels, mlp, normal, permuted
 
@@ -162,18 +161,6 @@ def test_interpolated_variances_stay_above_zero_beyond_the_networks():
         network[1].running_var.fill_(factor)
     mixtures = Mixtures(networks, normal(30, 2, 7, 7), labels(30, 3), norms="interpolated")
     assert mixtures.measure(torch.tensor([[3.0, -2.0]], dtype=torch.float64)).isfinite().all()
-
-
-def test_the_markers_have_the_loss_of_plain_evaluation():
-    images = images_of((2, 7, 7))
-    networks = {name: batchnorm_cnn(seed=seed).float() for seed, name in enumerate("abcd")}
-    survey = survey_of(networks, "abc", images, images=40)
-    for marker in survey.markers:
-        expected = evaluate(networks[marker.name], images)
-        assert marker.loss == pytest.approx(expected["loss"], rel=1e-5)
-        assert marker.accuracy == pytest.approx(expected["accuracy"])
-        assert survey.xs[0] < marker.x < survey.xs[-1] and survey.ys[0] < marker.y < survey.ys[-1]
-    assert [survey.is_on_plane(marker) for marker in survey.markers] == [True, True, True, False]
 
 
 @pytest.mark.slow

@@ -28,24 +28,16 @@ def pair(method="KF-Linear", training=None, **changes):
 @each_case(
     ("config", "message"),
     [
-        (pair("HF-Linear", TrainConfig(arch=(SMALL,), parts=3)), r"exactly two parents.*KF-Linear works here\."),
         (
             pair(training=TrainConfig(arch=("vit-small",)), options={"boundaries": "blocks"}),
             r"not affine.*KF-Gradient works here\.",
         ),
-        (pair(target='{"architecture": "cnn", "widths": [20, 6, 6]}'), r"20 fused neurons for 8 parents' neurons"),
-        (
-            pair(training=TrainConfig(arch=("vit-small",)), method="KF-Gradient", importance="deeplift"),
-            "DeepLIFT has no rule",
-        ),
-        (pair(samples=5000), r"5000 samples cannot be drawn from \d+ rows"),
         (pair(training=TrainConfig(parts=11)), "10 classes are too few for 11 parts"),
         (
             pair(method="KF-Gradient", options={"toward": "parents"}),
             "toward is a setting of fit='ridge', which is not chosen",
         ),
         (pair(memory=1000), "budget"),
-        (pair(data="nowhere"), "there is no folder nowhere"),
     ],
 )
 def test_what_cannot_work_is_refused_with_the_way_out(config, message, tmp_path):

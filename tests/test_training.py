@@ -133,11 +133,6 @@ def test_warm_restarts_are_torchs():
         schedule.step()
 
 
-def test_a_warmup_longer_than_half_of_the_training_is_cut():
-    rate = rates("cosine", 10, 2, warmup=5, peak=1.0, floor=0.0)
-    assert rate(9) == 1 and rate(19) < 0.1
-
-
 def test_cutmix_weights_are_the_areas(generator):
     """Images of a single value each: counting pixels tells what is whose."""
     seen = set()
@@ -275,20 +270,6 @@ def test_auto_is_bfloat16_where_the_processor_has_it(monkeypatch):
         assert devices.autocast_dtype("float32", CPU) == torch.float32
     with pytest.raises(ValueError, match="unknown precision 'float16'. Known: auto, float32, bfloat16"):
         devices.autocast_dtype("float16", CPU)
-
-
-def test_models_that_view_their_activations_train_too(digits):
-    class Views(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv, self.head = nn.Conv2d(1, 4, 3), nn.Linear(144, 10)
-
-        def forward(self, images):
-            return self.head(self.conv(images).relu().view(len(images), -1))
-
-    model = Views()
-    train(model, digits, torch.arange(100), epochs=1)
-    assert model.conv.weight.is_contiguous()
 
 
 # --- going on after a stop

@@ -13,12 +13,9 @@ from retrofit_core.fusion.fit import Gradient, Ridge
 from retrofit_core.fusion.grouping import GROUPINGS, Grouper, Grouping, KMeans
 from retrofit_core.fusion.importance import Conductance, Custom, DeepLift, Importance
 from retrofit_core.fusion.task import Task, carry_out
-from retrofit_core.system.runtime import Runtime
 from retrofit_core.system.settings import Range, setting
 from tests.marks import each_case
 from tests.networks import labels, mlp, normal
-from tests.properties import assert_close
-from tests.rehearsal import rehearsal
 
 X, Y = normal(40, 6), labels(40, 4)
 DATA = [(X, Y)] * 2
@@ -167,13 +164,6 @@ def test_an_own_score_and_grouping_need_no_table():
     with pytest.raises(ValueError, match="grouping is of type Lengths") as refusal:
         fuse(pair(), X, grouping=own_data)
     assert "\n" not in str(refusal.value) and "tensor" not in str(refusal.value)  # however many groupings there are
-
-
-def test_groups_of_an_own_grouping_may_lie_on_the_cpu():
-    expected = fuse(pair(), X, grouping=InTurn, runtime=Runtime(device="cpu"))
-    with rehearsal():
-        fused = fuse(pair(), X, grouping=InTurn, runtime=Runtime(device="cuda"))
-        assert_close(weights(fused.model).cpu(), weights(expected.model), 1e-10)
 
 
 # --- results and circumstances ---------------------------------------------------------------------------------------------

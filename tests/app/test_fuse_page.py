@@ -9,32 +9,24 @@ import sys
 import time
 from functools import partial
 from itertools import groupby
-from types import SimpleNamespace
 
 import pytest
-import torch
-from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
-from streamlit.testing.v1.element_tree import Selectbox
 
 from retrofit_app import bundle, figures, runs, widgets
-from retrofit_app.figures.planned import planned_words
-from retrofit_app.models import accuracies
-from retrofit_app.models.checkpoints import form_words
 from retrofit_app.pages.fuse import configs, going, parameters, presets
 from retrofit_app.pages.fuse.plan import Plan
 from retrofit_app.runs import levels, methods
-from retrofit_core import load_model, save_model
+from retrofit_core import save_model
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
-from retrofit_core.runs import RunConfig, create, execute, read_config
-from retrofit_core.runs.inputs import check_choices
+from retrofit_core.runs import create, execute, read_config
 from retrofit_core.runs.store import birth_of
 from tests.marks import each_case
 
-from ..test_class_names import SPEC, image_folder
+from ..test_class_names import image_folder
 from .pages import MAIN, form_of, page_at, to_page
 
 pytestmark = pytest.mark.slow
@@ -126,14 +118,6 @@ def test_a_methods_options_are_asked_and_travel_in_the_address():
     assert "fuse-importance" not in [box.key for box in page.selectbox]  # KD weighs no neurons
 
 
-@each_case("method", FORMS)
-def test_methods_can_be_chosen_and_say_what_they_do(method):
-    page = open_form(method=method)
-    assert METHODS[method].sentence in words(page) and not page.exception
-    # The presets' networks have no common ancestor.
-    assert button(page, "start").disabled == bool(page.error or page.warning) == bool(METHODS[method].takes.base)
-
-
 @each_case(
     ("key", "given", "kept", "said"),
     [
@@ -216,33 +200,6 @@ def test_every_choice_of_a_preset_and_a_method_can_be_started_or_is_refused_with
         said = [element.value for element in page.error]
         assert not page.exception and all(error.startswith("This cannot be started: ") for error in said), said
         assert page.number_input(key="fuse-samples") and button(page, "start").disabled == bool(said or preset == "own")
-
-
-@each_case("preset", [name for name in presets.PRESETS if name != "own"])
-def test_presets_can_be_started_and_show_who_gets_what(preset):
-    page = open_form(preset=preset)
-    assert not page.error, errors(page)
-    assert not button(page, "start").disabled
-    strip = next(html.proto.body for html in page.get("html") if "class='retrofit-split" in html.proto.body)
-    rows = strip.count("<th scope='row'")
-    assert rows == {"four": 4, "compress": 1}.get(preset, 2)
-
-
-def test_the_form_says_only_what_its_picks_do():
-    page = open_form(preset="shipped", networks="train", method="Auto")
-    assert "Nothing is trained" not in words(page)
-
-    def fit(count: int) -> str:
-        return planned_words([SimpleNamespace(parents=[SimpleNamespace(width=3)])] * count)
-
-    assert [fit(1), fit(2)] == ["The only level fits together.", "Both levels fit together."]
-    assert "under “Architecture”." in form_words(
-        "x.safetensors does not say its architecture: name it with --arch NAME"
-    )
-    with pytest.raises(ValueError, match="only a splits file contains") as refused:
-        scored = {"method": "KF-Linear", "importance": "conductance", "importance_data": "own"}
-        check_choices(RunConfig(("a", "b"), fusion_from="iid", **scored))
-    assert "--" not in form_words(str(refused.value)) and "Choose uniform importance" in form_words(str(refused.value))
 
 
 def test_a_pick_goes_into_the_address_and_the_preview_follows():
@@ -398,23 +355,6 @@ def test_a_wrong_data_set_is_named_before_the_start(runs_folder, spec, says):
     assert says in errors(page) and "mat1" not in errors(page) and button(page, "start").disabled
 
 
-def test_classes_in_another_order_are_measured_as_the_same_network_and_other_classes_refused(runs_folder, shipped):
-    runs_folder.mkdir()
-    network, facts = load_model(runs.BUNDLED / bundle.PARENTS[0])
-    with torch.no_grad():
-        for values in (network.classifier.weight, network.classifier.bias):
-            values.copy_(values.flip(0))
-    save_model(network, runs_folder / "a.safetensors", **facts | {"classes": facts["classes"][::-1]})
-    page = open_form(preset="own", files="a.safetensors|a.safetensors")
-    accuracy = shipped.metrics["networks"]["parent 0"]["accuracy"]
-    assert f"{figures.percent(accuracy)} of the test images" in words(page) and not button(page, "start").disabled
-    image_folder(runs_folder.parent / "data" / "animals")
-    save_model(build(SPEC, seed=0), runs_folder / "a.safetensors", classes=["cat", "dog", "fox", "wolf"])
-    page = open_form(preset="own", files="a.safetensors|a.safetensors", data="../data/animals")
-    assert "cat, dog, fox, wolf" in errors(page) and "cat, dog, fox, owl" in errors(page)
-    assert button(page, "start").disabled and str(runs_folder) not in errors(page)
-
-
 @each_case("field", ["data", "files", "rows", "target", "base"])
 def test_a_link_opens_no_file_outside_the_known_folders_before_a_click(tmp_path, monkeypatch, field):
     opened = []
@@ -431,27 +371,6 @@ def test_a_path_that_is_typed_on_the_page_is_opened(tmp_path):
     page = open_form(preset="own")
     page.text_area(key="fuse-files-text").set_value(str(tmp_path / "a.pt")).run()
     assert "fuse-grant" not in keys(page) and "This cannot be started" in errors(page)
-
-
-def test_large_networks_have_their_held_out_accuracy(monkeypatch):
-    monkeypatch.setattr(accuracies, "QUICK", -1)
-    accuracies._measured.clear()
-    page = open_form(preset="own", files=str(runs.BUNDLED / bundle.PARENTS[1]))
-    accuracies._measured.clear()
-    assert "of held-out images" in words(page) and "of the test images" not in page.caption[-1].value
-
-
-def test_a_run_that_measured_a_network_tells_its_accuracy(runs_folder, shipped, monkeypatch):
-    monkeypatch.setattr(accuracies, "_measured", lambda *_: "")
-    shutil.copytree(shipped.folder, runs_folder / "mine")
-    file = runs_folder / "net.safetensors"
-    shutil.copy(runs.BUNDLED / bundle.PARENTS[0], file)
-    sentence = f"classes · {figures.percent(shipped.metrics['networks']['parent 0']['accuracy'])} of the test"
-    assert sentence in words(open_form(preset="own", files=file.name))
-    model, metadata = load_model(file)
-    next(model.parameters()).data += 1.0  # another network in the same file: the run tells nothing of it
-    save_model(model, file, **metadata)
-    assert sentence not in words(open_form(preset="own", files=file.name))
 
 
 def test_uploads_are_checked_and_kept_by_content_until_they_are_taken_back(runs_folder):
@@ -545,13 +464,6 @@ def test_own_runs_come_before_shipped_ones(runs_folder, shipped):
     assert listed(page) == ["mine", *runs.bundle_facts()["runs"]]
 
 
-def test_ticks_that_mean_nothing_are_named(runs_folder):
-    page = open_runs(ticks="hf-linear|kf-linear|gone")
-    assert "Not among these runs: gone" in errors(page) and "2 ticked" in words(page)
-    page = open_runs(ticks="|".join(map(str, range(99))))
-    assert "Ignored ticks=" in errors(page) and not page.exception
-
-
 def stopped(runs_folder, seed=8, **status):
     config = bundle.config("KF-Linear", seed=seed)
     folder = runs_folder / config.key()
@@ -577,39 +489,6 @@ def test_a_run_that_ended_early_says_why_and_can_be_run_again(runs_folder, sleep
     assert says in " ".join(element.value for element in [*page.error, *page.warning])
     button(page, "again").click().run()
     assert page.title[0].value == "Your fusion is in progress" and "cancel" in keys(page)
-
-
-def test_the_picker_survives_the_end_of_its_run(runs_folder, shipped, monkeypatch):
-    folder = runs_folder / "mine"
-    shutil.copytree(shipped.folder, folder)
-    status = json.loads((folder / "status.json").read_text())
-    (folder / "status.json").write_text(json.dumps(status | {"state": "cancelled"}))
-    page = page_at(run="mine")
-    before = page.selectbox(key="run").options[-1]
-    (folder / "status.json").write_text(json.dumps(status))
-    page.run()
-    assert "cancelled" in before and before not in page.selectbox(key="run").options
-    # A browser still sends the line of before.
-    sent = Selectbox._widget_state.fget
-    monkeypatch.setattr(
-        Selectbox,
-        "_widget_state",
-        property(lambda self: WidgetState(id=self.id, string_value=before) if self.key == "run" else sent(self)),
-    )
-    page.run()
-    assert not page.exception and not page.error
-    assert page.title[0].value == "Two half-blind networks, one that sees it all" and page.query_params["run"] == "mine"
-
-
-def test_a_damaged_record_is_named_in_its_place(runs_folder):
-    config = bundle.config("KF-Linear", seed=9)
-    folder = runs_folder / config.key()
-    create(folder, config)
-    (folder / "status.json").write_text(json.dumps({"schema": 2, "state": "done", "checksums": {}, "updated": 1.0}))
-    (folder / "metrics.json").write_text("{}")
-    page = page_at(run=config.key())
-    message = next(error.value for error in page.error if "levels are not shown" in error.value)
-    assert "cannot be read" in message and str(runs_folder) not in message
 
 
 def test_a_run_of_another_version_is_flagged(runs_folder, shipped):

@@ -14,18 +14,16 @@ from pathlib import Path
 
 import psutil
 import pytest
-import torch
 
 from retrofit_app import bundle, runs
 from retrofit_app.models import sources
-from retrofit_app.pages.fuse import configs, parameters
 from retrofit_app.widgets import works
 from retrofit_core import load_model, save_model
 from retrofit_core.runs import RunConfig, create, execute, identity, read_run, store, worker
 from retrofit_core.runs.store import KINDS, NOTES, Work, notes_of, worker_of
 from retrofit_core.runs.worker import CHILDREN, Job
 from retrofit_core.system import files
-from retrofit_core.training.parents import TrainConfig, read_training, train_parents
+from retrofit_core.training.parents import TrainConfig, read_training
 from tests.marks import each_case
 
 from .analyses import plain
@@ -80,18 +78,6 @@ def test_two_sessions_that_start_the_same_work_at_once_start_it_once(runs_folder
     with ThreadPoolExecutor(2) as sessions:
         first, second = [each.result() for each in [sessions.submit(start), sessions.submit(start)]]
     assert first == second and len(set(CHILDREN) - before) == 1
-
-
-def test_another_server_does_not_start_it_twice(runs_folder, config, sleeper, monkeypatch):
-    """It waits while this one starts something, and looks again then."""
-    monkeypatch.setattr(store, "PATIENCE", 0.1)
-    with (
-        files.locked(runs_folder, name=store.STARTING),
-        pytest.raises(ValueError, match="the runs folder is being written"),
-    ):
-        runs.start(config)
-    assert not (runs_folder / config.key()).exists()
-    assert runs.start(config) == runs_folder / config.key()
 
 
 def test_a_killed_worker_is_reported_and_can_be_started_again(runs_folder, config, sleeper):
@@ -156,20 +142,6 @@ def test_a_worker_that_does_not_stop_is_ended_with_all_that_it_started(runs_fold
     assert "did not stop on its own, so it was ended. No level" in runs.failure(entry)
 
 
-def test_what_went_on_since_the_page_was_drawn_is_not_deleted(runs_folder, config, sleeper):
-    create(runs_folder / config.key(), config, runs.BUNDLED)
-    write_status(runs_folder / config.key(), state="cancelled")
-    runs.delete(runs_folder / config.key())
-    folder = runs.start(config)
-    with pytest.raises(ValueError, match="is still running. Cancel it first"):
-        runs.delete(folder)
-    ended(worker_of(folder)["pid"])
-    runs.delete(folder)
-    assert not folder.exists() and not list(runs_folder.glob(".deleted"))
-    with pytest.raises(ValueError, match="no longer exists"):
-        runs.delete(runs_folder / "gone")
-
-
 def test_a_reused_pid_is_not_the_worker(runs_folder, config, sleeper):
     folder = runs.start(config)
     worker = worker_of(folder)
@@ -218,15 +190,6 @@ def test_copies_of_the_same_files_are_the_same_work(runs_folder, pair):
     assert runs.start(config) == runs.BUNDLED / "kf-linear"
 
 
-@pytest.fixture
-def namesakes(runs_folder):
-    """The user's own networks, called as the shipped ones, in the runs folder itself: the shipped ones the other way round."""
-    runs_folder.mkdir()
-    for name, other in zip(bundle.PARENTS, reversed(bundle.PARENTS), strict=True):
-        shutil.copy(runs.BUNDLED / other, runs_folder / name)
-    return bundle.PARENTS
-
-
 def test_a_command_beside_the_runs_folder_makes_a_run_of_files_there(runs_folder, pair, monkeypatch):
     """As the documents show: `retrofit fuse own/... --record runs/mine`."""
     (runs_folder / "own").rename(runs_folder.parent / "own")
@@ -241,20 +204,6 @@ def test_a_command_beside_the_runs_folder_makes_a_run_of_files_there(runs_folder
     (runs_folder.parent / "own").rename(runs_folder / "own")
     entry = runs.read_entry(runs_folder / "mine")
     assert entry.base == runs_folder and works.record_of(entry) == "mine" and "around" not in runs.where(entry)
-
-
-def test_own_files_that_are_called_as_the_shipped_ones_are_fused(runs_folder, namesakes, monkeypatch, sleeper):
-    picks = parameters.Picks(networks="own", files=namesakes, importance="uniform")
-    entry = runs.read_entry(runs.start(configs.fusion(picks, None, 64, 10)))
-    assert [network[:8] for network in entry.networks] == [files.digest(runs_folder / name)[:8] for name in namesakes]
-    assert entry.base == runs_folder and runs.start(bundle.config("KF-Linear")) == runs.BUNDLED / "kf-linear"
-    # And a record that the command line has written beside the networks is of those.
-    monkeypatch.chdir(runs_folder)
-    create(runs_folder / "mine", dataclasses.replace(bundle.config("KF-Linear"), splits=None, fusion_from="iid"))
-    entry = runs.read_entry(runs_folder / "mine")
-    shipped = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
-    assert entry.base == runs_folder and entry.training is None
-    assert runs.class_counts(entry) == runs.class_counts(shipped)[::-1]
 
 
 def test_a_silent_run_of_the_command_line_is_running_while_its_process_lives(runs_folder, config):
@@ -309,27 +258,6 @@ def test_a_worker_that_cannot_be_started_is_not_going(finished, monkeypatch):
     with pytest.raises(ValueError, match="cannot be written to"):
         worker.begin(Job(work, (), finished, finished.parent))
     assert not work.going and not store.worker_lives(work.folder)
-
-
-def test_failures_are_sentences_without_paths(runs_folder, config):
-    folder = runs_folder / "x"
-    create(folder, config)
-    write_status(folder, state="failed", error="no such file.")
-    (folder / "worker.log").write_text(f"{folder}/config.json is wrong\n")
-    entry = runs.read_entry(folder)
-    assert runs.failure(entry) == "Failed: no such file. No level was fused."
-    assert str(runs_folder) not in runs.log_tail(folder)
-
-
-def test_broken_and_older_records_are_left_out_and_named(runs_folder, config):
-    for name, content in (("bad", "{"), ("older", '{"schema": 1, "config": {}}')):
-        (runs_folder / name).mkdir(parents=True)
-        (runs_folder / name / "config.json").write_text(content)
-    create(runs_folder / "good", config)
-    known, problems = runs.entries()
-    assert [entry.name for entry in known if not entry.shipped] == ["good"]
-    bad, older = (problems[runs_folder / name] for name in ("bad", "older"))
-    assert "run bad cannot be read" in bad and older.startswith("older: another version wrote this record")
 
 
 def test_a_runs_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatch, config, sleeper):
@@ -406,36 +334,6 @@ def test_runs_that_their_training_does_not_serve_are_refused(runs_folder, wanted
     assert not runs_folder.exists()
 
 
-def test_a_damaged_note_stops_a_start_and_no_list(runs_folder, wanted, training, sleeper):
-    note = runs_folder / training.folder / "training.json"
-    note.parent.mkdir(parents=True)
-    note.write_text("{")
-    with pytest.raises(ValueError, match="Remove th.* folder"):
-        runs.start(wanted, training)
-    create(runs_folder / "x", wanted)
-    assert runs.read_entry(runs_folder / "x").training is None
-
-
-@pytest.mark.long
-def test_a_training_that_was_killed_goes_on_to_the_numbers_of_a_straight_one(
-    runs_folder, wanted, training, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as in this process: the order of sums decides the last bits
-    folder = runs.start(wanted, training)
-    state = runs_folder / training.folder / "parent-1.unfinished"
-    wait(folder, lambda entry: entry.status.get("stage") == "training" and state.exists())
-    ended(worker_of(folder)["pid"])
-    assert runs.read_entry(folder).state == "interrupted"
-    runs.run_again(folder)
-    entry = wait(folder, lambda entry: not entry.active)
-    assert entry.state == "done", runs.log_tail(folder)
-    train_parents(training, tmp_path / "straight")
-    files = [runs_folder / file for file in training.files()]
-    for file in files:
-        left, right = (load_model(path)[0].state_dict() for path in (file, tmp_path / "straight" / file.name))
-        assert all(torch.equal(left[name], right[name]) for name in left)
-
-
 # --- an analysis that is added later --------------------------------------------------------------
 
 
@@ -474,12 +372,3 @@ def test_any_kind_of_work_starts_once_and_holds_up_other_work(finished, config, 
         runs.start(dataclasses.replace(config, seed=4))
     ended(worker_of(run)["pid"])
     shutil.rmtree(run)
-
-
-def test_an_analysis_without_its_parents_is_refused(finished):
-    content = json.loads((finished / "config.json").read_text())
-    content["config"]["models"] = ["parents-x/parent-0.safetensors"]
-    (finished / "config.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="no checkpoint parents-x"):
-        runs.analyse(finished)
-    assert not runs.read_entry(finished).analysing
