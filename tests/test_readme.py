@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from retrofit_core.catalogue import CATALOGUE
-from retrofit_core.experiments.bundles import results_in
 from retrofit_core.experiments.claims import INFORMATIVE
 from retrofit_core.experiments.report import report, verdicts
 from retrofit_core.experiments.reproduction import by_row, reproduced
+from retrofit_core.experiments.results import results_in
 from retrofit_core.experiments.scales import EVERY_SCALE, SAYING, SCALES
 from retrofit_core.experiments.setting import settings
 from retrofit_core.experiments.tables import TABLES

@@ -9,7 +9,7 @@ from typing import Any
 from grids import RESULTS, ROOT, grid, option_grid, record
 
 from retrofit_core.catalogue import CATALOGUE
-from retrofit_core.experiments.bundles import Bundle, results_in
+from retrofit_core.experiments.results import Records, results_in
 from retrofit_core.fusion.fit import FITS
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
@@ -165,19 +165,19 @@ def _measured(name: str) -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _experiments() -> Bundle:
+def _experiments() -> Records:
     return results_in(RESULTS / "experiments")
 
 
 def _in_experiments(name: str) -> dict[str, float]:
     """Importance -> accuracy of a method with default options on the same pair, from our own tables of the experiments."""
-    bundle = _experiments()
-    pair = next(each for each in bundle.given if ("vgg11-noniid", "2-way") in each.columns)
+    records = _experiments()
+    pair = next(each for each in records.given if ("vgg11-noniid", "2-way") in each.columns)
     accuracies: dict[str, float] = {}
-    for result in bundle.results.values():
+    for result in records.results.values():
         fusion = dict(result.unit.get("fusion") or {})
         importance = fusion.pop("importance", "uniform")
-        if fusion == {"method": name} and result.unit.get("given") == pair.digests["given"]:
+        if fusion == {"method": name} and result.unit.get("given") == pair.source.digests["given"]:
             accuracies[importance] = result.metrics["accuracy"]
     return accuracies
 

@@ -18,8 +18,7 @@ def reproduce_command(asked: ReproduceRequest) -> None:
     """
     if not asked.tables and not asked.list:
         raise ValueError("name a table, or all. `retrofit reproduce --list` shows them.")
-    for option, folder in (("--folder", asked.folder), ("--bundle", asked.bundle)):
-        check_folder(folder, option)
+    check_folder(asked.folder, "--folder")
     check_replaced([asked.out], overwrite=asked.overwrite, read=asked.results)
     from . import reproducing
 

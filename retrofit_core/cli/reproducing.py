@@ -5,11 +5,9 @@ from pathlib import Path
 
 import typer
 
-from ..experiments.bundles import Bundle, merged, results_in
 from ..experiments.cells import Cell, Table
-from ..experiments.folders import update_folder
 from ..experiments.report import markdown, report, spreadsheet
-from ..experiments.results import Result, all_results
+from ..experiments.results import Records, Result, measured_in, results_in
 from ..experiments.runner import plan, run
 from ..experiments.scales import EVERY_SCALE, SCALES, Scale, scale_of
 from ..experiments.setting import settings
@@ -28,11 +26,11 @@ SCALE = "small"
 SHIPPED = Path("benchmarks/results/experiments")
 
 
-def measured(folder: Path, results: Sequence[Path]) -> Bundle:
+def measured(folder: Path, results: Sequence[Path]) -> Records:
     """Results of a runs folder and of `results`; the shipped ones if the folder has none and `results` is empty."""
-    here = Bundle(all_results(folder))
+    here = measured_in(folder, results)
     if here.results or results:
-        return merged([here, *map(results_in, results)])
+        return here
     if not SHIPPED.is_dir():
         say(
             f"{folder} contains no results. The project includes some: run the command in the project's folder, or "
@@ -41,7 +39,7 @@ def measured(folder: Path, results: Sequence[Path]) -> Bundle:
         )
         return here
     say(f"{folder} contains no results. Using the project's: {SHIPPED}.", to=err)
-    return merged([results_in(SHIPPED)])
+    return results_in(SHIPPED)
 
 
 def scales_of(words: str | None) -> list[Scale]:
@@ -98,9 +96,6 @@ def reproduce(asked: ReproduceRequest) -> None:
     if asked.out is not None:
         write(asked.out, spreadsheet(tabled))
         say(f"All numbers are in {asked.out}.", to=err)
-    if asked.bundle is not None:
-        for file, count in update_folder(asked.bundle, known, tables).items():
-            say(f"{count} results are in {file}.", to=err)
     if failed:
         raise typer.Exit(SOME_FAILED)
 
@@ -110,7 +105,7 @@ def measure(tables: Sequence[Table], asked: ReproduceRequest) -> bool:
     if asked.backend == "loky":
         pick(asked.device)  # raises once, not in every unit
     scale = scale_of(asked.scale or SCALE)
-    planned = plan(cells_of(tables, asked), asked.folder, merged(map(results_in, asked.results)).results)
+    planned = plan(cells_of(tables, asked), asked.folder, measured_in(asked.folder, asked.results).results)
     missing = [unit for unit, result in planned if result is None]
     out.print(
         f"{len(planned)} units of work: {len(planned) - len(missing)} done, {len(missing)} to do. Scale {scale.name}: "

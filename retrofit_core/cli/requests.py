@@ -30,7 +30,7 @@ class ReproduceRequest(Overwrite):
     )
     folder: Path = setting(Path("runs"), "Runs folder: parents, networks and results.")
     results: tuple[Path, ...] = setting(
-        (), "More results, in addition to --folder: a bundle, a folder of bundles, or a runs folder. Repeatable."
+        (), "More results, in addition to --folder: a file of results, a folder of them, or a runs folder. Repeatable."
     )
     jobs: int = setting(1, "Number of parallel processes.", AT_LEAST_ONE)
     backend: str = setting("loky", "loky (processes on this machine) or dask (a cluster).")
@@ -39,8 +39,3 @@ class ReproduceRequest(Overwrite):
     list: bool = setting(False, "List the tables and how much of each is measured.")
     report: bool = setting(False, "Print what is measured, and measure nothing.")
     out: Path | None = setting(None, "Also write all numbers and differences to this CSV file.")
-    bundle: Path | None = setting(
-        None,
-        "Also write the results of these tables, without networks, to this folder: a file for each table. Results already in "
-        "the folder are kept.",
-    )

@@ -4,6 +4,7 @@ The figure clusters the neurons of two networks at one convolution by their raw 
 not depend on the fused levels below, so nothing is fused.
 """
 
+import json
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from ..networks.levels import compose, partition
 from ..networks.levels.level import rows
 from ..runs import RunConfig, read_inputs
 from ..system.monitor import Monitor
-from .results import rounded
 from .tables import NEARLY
 
 SCORES = ("uniform", "conductance", "deeplift")
@@ -83,7 +83,7 @@ def clustering(
         "agreement": agreement(labels),
         "singletons": singletons,
         "histograms": histograms,
-        "plane": rounded(plane, 3),  # enough for a figure
+        "plane": json.loads(json.dumps(plane), parse_float=lambda text: round(float(text), 3)),  # enough for a figure
     }
 
 

@@ -1,4 +1,4 @@
-"""The numbers printed in the paper (Luenam et al. 2026), as typed into paper.csv and comparison.csv.
+"""The numbers printed in the paper (Luenam et al. 2026), as typed into paper.csv.
 
 A cell of paper.csv has the table's name, its label in the paper's source, a column, a row, the mean, and the deviation if
 printed. Rows are names of METHODS with ", uniform", ", conductance" or ", deeplift" if the paper names the scores, and
@@ -12,7 +12,6 @@ accuracies of `fusion-set-size` and all of `neuron-importance` are from captions
 """
 
 import csv
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -57,27 +56,12 @@ def paper_values(table: str | None = None) -> tuple[Value, ...]:
     """
     if table is None:
         kinds = {"mean": float, "deviation": float, "seeds": int}  # of columns other than words
-        cells: list[dict[str, Any]] = [
-            {name: kinds.get(name, str)(text) if text else None for name, text in line.items()}
-            for line in _lines("paper.csv")
-        ]
+        with Path(__file__).with_name("paper.csv").open(encoding="utf-8", newline="") as file:
+            cells: list[dict[str, Any]] = [
+                {name: kinds.get(name, str)(text) if text else None for name, text in line.items()}
+                for line in csv.DictReader(file)
+            ]
         return tuple(Value(**cell) for cell in cells)
     values = paper_values()
     name = known_name(dict.fromkeys([*(value.table for value in values), *FIGURES, *OURS]), table, "table of the paper")
     return tuple(value for value in values if value.table == name)
-
-
-def claimed_capabilities() -> dict[str, dict[str, bool]]:
-    """The paper's comparison of algorithms (Table 1): algorithm -> capability -> ticked or not.
-
-    Algorithms are families: "HF" and "KF" include both fits. Git-Re-Basin uses activations, ZipIt merges all layers.
-    """
-    claims: dict[str, dict[str, bool]] = {}
-    for line in _lines("comparison.csv"):
-        claims.setdefault(line["algorithm"], {})[line["capability"]] = line["claimed"] == "true"
-    return claims
-
-
-def _lines(name: str) -> Iterator[dict[str, str]]:
-    with (Path(__file__).parent / name).open(encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(file)

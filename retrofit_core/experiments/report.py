@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from ..system.tables import markdown_table
-from .bundles import Bundle
 from .claims import DECIDED, INFORMATIVE, Claim
 from .reproduction import ReproducedColumn, ReproducedTable, by_row, reproduced
+from .results import Records
 from .scales import SAYING, Scale
 from .setting import settings
 from .tables import TABLES
@@ -125,7 +125,7 @@ class Report:
 
 
 def report(
-    bundle: Bundle,
+    records: Records,
     tables: Sequence[str],
     scales: Sequence[Scale],
     *,
@@ -143,7 +143,8 @@ def report(
         root: runs folder, for commands.
     """
     every = [
-        reproduced(TABLES[name], settings(TABLES[name], bundle, scales, seeds, columns), root, seeds) for name in tables
+        reproduced(TABLES[name], settings(TABLES[name], records, scales, seeds, columns), root, seeds)
+        for name in tables
     ]
     return Report(
         tuple(replace(table, columns=by_row(table.columns)) for table in every if table.columns),

@@ -9,7 +9,7 @@ two_way = vgg.column("2-way")
 two_way.number("KF-Linear, conductance")  # % of test images
 two_way.at("small").number("KF-Linear, conductance")  # at a scale of its own
 two_way.claim("KF-Linear", "best parent").verdict  # "agreed"
-two_way.recipe("KF-Linear, conductance")  # command, machine, commit, digests
+two_way.recipe("KF-Linear, conductance")  # command, machine, commit
 table("vgg11-noniid", scale="small").measure(seconds=600)  # trains and fuses what is missing
 ```
 """
@@ -20,7 +20,7 @@ import shlex
 import statistics
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,10 @@ from ..data.datasets import DATASETS
 from ..system.monitor import Monitor
 from ..system.registry import find
 from ..system.tables import markdown_table
-from .bundles import Bundle, merged, results_in
 from .cells import Table
 from .claims import DECIDED, Claim, Gap, claims, gap
 from .lines import ACCURACY, MISSING, Line, lines_of, measured_rows, printed_values
-from .results import Result, all_results, machine_words
+from .results import Result, machine_words, measured_in
 from .rows import BEST, PARENT, scored
 from .runner import plan, run
 from .scales import BEST_FIRST, EVERY_SCALE, SAYING, scale_of
@@ -209,7 +208,7 @@ class ReproducedColumn:
         return tuple(statistics.fmean(values) for values in zip(*by_seed, strict=True) if None not in values)
 
     def recipe(self, row: str) -> dict[str, Any]:
-        """Provenance of a number: command, scale, seeds, machine, versions and commit, date, digests of inputs.
+        """Provenance of a number: command, scale, seeds, machine, versions and commit, date.
 
         Raises:
             ValueError: no such row, or it is not measured.
@@ -223,7 +222,6 @@ class ReproducedColumn:
             "command": result.command_today or command(self.setting, "runs", row=row),
             "machine": machine_words([result]),
             "date": f"{datetime.datetime.fromtimestamp(result.finished, datetime.UTC):%Y-%m-%d}",
-            "inputs": {role: digest[:12] for role, digest in result.inputs.items()},
         }
 
     def frame(self) -> pd.DataFrame:
@@ -402,7 +400,7 @@ class ReproducedTable:
         names = [column.name for column in self.columns]
         beginnings = tuple(rows) if rows else ("",)
         wanted = [cell for cell in cells if cell.column in names and cell.row.startswith(beginnings)]
-        planned = plan(wanted, runs, bundle_of(runs, results).results)
+        planned = plan(wanted, runs, measured_in(runs, results).results)
         missing = [unit for unit, result in planned if result is None]
         if not missing:
             return self
@@ -434,7 +432,7 @@ def table(
         columns: show only these, such as ("2-way",).
         seeds: expected number of fusions of the same parents (default: the scale's).
         runs: folder with results of this machine, to which `measure` writes; need not exist.
-        results: files or folders written by `retrofit reproduce --bundle`, or other runs folders.
+        results: files of results, folders of them, or other runs folders.
     Raises:
         ValueError: no such table, column, scale or file, or a damaged one.
     """
@@ -444,18 +442,13 @@ def table(
         columns = tuple(find(by_name, each, f"column of {entry.name}").name for each in columns)
     paths = [results] if isinstance(results, str | Path) else list(results)
     scales = [scale_of(scale)] if scale else EVERY_SCALE
-    shown = reproduced(entry, settings(entry, bundle_of(runs, paths), scales, seeds, columns), str(runs), seeds)
+    shown = reproduced(entry, settings(entry, measured_in(runs, paths), scales, seeds, columns), str(runs), seeds)
     if scale is None:
         merged_columns = by_row(shown.columns)
         commands = _commands([column.setting for column in merged_columns], str(runs), seeds)
         shown = dataclasses.replace(shown, columns=merged_columns, commands=commands)
     arguments = {"name": entry.name, "scale": scale and scales[0].name, "columns": columns, "seeds": seeds}
     return dataclasses.replace(shown, arguments=arguments | {"runs": runs, "results": paths})
-
-
-def bundle_of(runs: str | Path, results: Iterable[str | Path]) -> Bundle:
-    """The results of a runs folder and of other files and folders."""
-    return merged([Bundle(all_results(runs)), *map(results_in, results)])
 
 
 def reproduced(entry: Table, of: Sequence[Setting], root: str, seeds: int | None = None) -> ReproducedTable:

@@ -1,11 +1,11 @@
-"""Results of units: one sealed file each, which outlives the networks and can be copied to another machine."""
+"""Results of units: a file each in a runs folder, or many in a file that comes with the project."""
 
 import base64
 import json
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ import numpy as np
 
 from ..runs.store import UNIT
 from ..system.files import json_of, key_of, write
+from .units import ParentSource
 
-SCHEMA = 1
-DAMAGED = ".damaged"
+#: What results in one file share is written once there, with its number in its place.
+SHARED = ("training", "given", "machine")
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,6 @@ class Result:
     """Result of `Unit.to_json`"""
     title: str
     command: str
-    inputs: dict[str, str]
-    """Role -> digest of each available input"""
     refusal: str | None = None
     """Why the method does not apply"""
     metrics: dict[str, Any] = field(default_factory=dict)
@@ -110,9 +109,43 @@ def packed(correct: np.ndarray) -> str:
     return base64.b64encode(np.packbits(correct).tobytes()).decode()
 
 
-def rounded(content: Any, digits: int) -> Any:
-    """Plain JSON types, with at most this many decimals."""
-    return json.loads(json.dumps(content), parse_float=lambda text: round(float(text), digits))
+@dataclass(frozen=True)
+class GivenParents:
+    """Parents given as files, and the table columns that were measured with them."""
+
+    columns: tuple[tuple[str, str], ...]
+    """Names of table and column"""
+    source: ParentSource
+    """Identified by digests of the files"""
+    about: str = ""
+    """Description: network, width, training"""
+
+
+@dataclass(frozen=True)
+class Records:
+    """Results by key, and the columns of given parents."""
+
+    results: Mapping[str, Result]
+    given: tuple[GivenParents, ...] = ()
+
+    @cached_property
+    def seeds(self) -> dict[str, dict[int, int]]:
+        """`ParentSource.key` of the first set of parents -> set (seed of their training) -> number of fusion seeds."""
+        seeds: dict[str, dict[int, int]] = {}
+        for unit in (start_of(result.unit) for result in self.results.values()):
+            facts = {name: unit[name] for name in ("training", "given", "data") if name in unit}
+            index = facts.get("training", {}).get("seed", 0)
+            first = {**facts, "training": {**facts["training"], "seed": 0}} if "training" in facts else facts
+            of_parents = seeds.setdefault(key_of(first), {})
+            of_parents[index] = max(of_parents.get(index, 1), 1 + unit.get("fusion", {}).get("seed", 0))
+        return seeds
+
+
+def start_of(unit: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A unit, or the one from which its fine-tuning started; for an ensemble, the first one's."""
+    if "ensemble" in unit:
+        return start_of(unit["ensemble"][0])
+    return start_of(unit["start"]) if "start" in unit else unit
 
 
 def path_of(root: str | Path, key: str) -> Path:
@@ -121,37 +154,83 @@ def path_of(root: str | Path, key: str) -> Path:
 
 
 def write_result(root: str | Path, result: Result) -> None:
-    """Write a result atomically, with a seal."""
-    content = asdict(result)
+    """Write a result atomically."""
     path = path_of(root, result.key)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, json.dumps({"schema": SCHEMA, "seal": seal_of(content), **content}, indent=1) + "\n")
+    write(path, json.dumps(asdict(result), indent=1) + "\n")
+
+
+def measured_in(runs: str | Path, results: Iterable[str | Path] = ()) -> Records:
+    """The results of a runs folder, which need not exist, and of further files and folders; raises as `results_in`."""
+    return merged(map(results_in, [*([runs] if Path(runs, UNIT.folder).is_dir() else []), *results]))
 
 
 def read_result(root: str | Path, key: str) -> Result | None:
-    """A unit's result; None if there is none. A damaged file is renamed, so that the unit is measured again."""
+    """A unit's result; None if there is none.
+
+    Raises:
+        ValueError: as in `results_in`.
+    """
     path = path_of(root, key)
+    return results_in(path).results.get(key) if path.exists() else None
+
+
+def results_in(path: str | Path) -> Records:
+    """The results in a file, or in a folder: in its JSON files, and, of a runs folder, in those of its units.
+
+    Raises:
+        ValueError: a file is missing or holds something else.
+    """
+    path = Path(path)
+    is_runs = (path / UNIT.folder).is_dir()
+    pattern = f"{UNIT.folder}/*/{UNIT.last}" if is_runs else "*.json"
+    files = sorted(path.glob(pattern)) if path.is_dir() else [path]
+    if not files and not is_runs:
+        raise ValueError(
+            f"the folder {path} holds no results: neither JSON files nor what a runs folder has, {UNIT.folder}."
+        )
+    return merged(map(_read, files))
+
+
+def merged(records: Iterable[Records]) -> Records:
+    """All results, for each key the latest, and all given parents."""
+    every = list(records)
+    latest = sorted((result for each in every for result in each.results.values()), key=lambda each: each.finished)
+    given = dict.fromkeys(parents for each in every for parents in each.given)
+    by_key = {result.key: result for result in latest}
+    return Records({key: by_key[key] for key in sorted(by_key)}, tuple(given))
+
+
+def _read(file: Path) -> Records:
     try:
-        content = json_of(path)
-        schema, seal = content.pop("schema"), content.pop("seal")
-        result = Result(**content)
-        if schema != SCHEMA or seal != seal_of(content) or result.key != key:
-            raise ValueError("its content does not match its seal")
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        with suppress(OSError):  # another process has renamed it
-            path.replace(path.with_name(f"{path.name}{DAMAGED}"))
-        return None
-    return result
+        content = json_of(file)
+        entries = content.get("results", [content])
+        results = [_result(_whole(entry, content.get("shared", []))) for entry in entries]
+        given = [
+            GivenParents(tuple(map(tuple, entry["columns"])), ParentSource(None, entry["facts"]), entry["about"])
+            for entry in content.get("given", [])
+        ]
+    except OSError as error:
+        raise ValueError(f"the results in {file} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError, AttributeError, TypeError, KeyError, IndexError) as error:
+        raise ValueError(
+            f"{file} does not hold results of `retrofit reproduce`: it contains other data. Delete it, or copy it again from "
+            "where it came."
+        ) from error
+    return Records({result.key: result for result in results}, tuple(given))
 
 
-def all_results(root: str | Path) -> dict[str, Result]:
-    """All valid results of a runs folder, by key."""
-    keys = sorted(path.parent.name for path in Path(root, UNIT.folder).glob(f"*/{UNIT.last}"))
-    return {key: result for key in keys if (result := read_result(root, key))}
+def _result(facts: Mapping[str, Any]) -> Result:
+    return Result(**{"command": "", **{each.name: facts[each.name] for each in fields(Result) if each.name in facts}})
 
 
-def seal_of(content: Mapping[str, Any]) -> str:
-    """SHA-256 of a file's content in plain JSON types, which reveals changes."""
-    return key_of(content, 64)
+def _whole(value: Any, shared: Sequence[Any]) -> Any:
+    """A value with what results share, such as their training or machine, in place of its number."""
+    if isinstance(value, list):
+        return [_whole(each, shared) for each in value]
+    if isinstance(value, dict):
+        return {
+            name: shared[each] if name in SHARED and isinstance(each, int) else _whole(each, shared)
+            for name, each in value.items()
+        }
+    return value

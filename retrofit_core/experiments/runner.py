@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, chdir, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, chdir, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,9 +24,9 @@ from ..system import files
 from ..system.extras import require
 from ..system.monitor import Cancelled, Monitor
 from .cells import Cell
-from .results import Result
+from .results import Result, read_result
 from .units import Unit
-from .work import finished, title, work
+from .work import title, work
 
 OnResult = Callable[[Unit, Result | str], None]
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def plan(
         for unit in (*cell.units, *([cell.relative_to] if cell.relative_to else [])):
             for each in (*all_needs(unit), unit):
                 units.setdefault(each.key(), each)
-    return [(unit, finished(unit, root, known)) for unit in units.values()]
+    return [(unit, read_result(root, key) or (known or {}).get(key)) for key, unit in units.items()]
 
 
 def all_needs(unit: Unit) -> Iterator[Unit]:
@@ -92,14 +92,14 @@ def run(
     device: str = "auto",
     on_result: OnResult | None = None,
 ) -> Outcome:
-    """Run missing units, one after another, or with joblib wave by wave.
+    """Run missing units with joblib, wave by wave.
 
     Args:
         units: without results, each after those that it needs.
         jobs: number of processes on this machine; a cluster uses all its workers.
         backend: "loky" (processes of this machine) or "dask".
         scheduler: address of a Dask scheduler, whose workers see `root` and the current folder under the same paths.
-        monitor: of units in this process.
+        monitor: of units in this process, that is of a single job.
         deadline: time in seconds since 1970 at which all work stops; a training keeps its finished epochs.
         device: "auto" gives each process its own GPU if there are any.
         on_result: called with each unit and its result, or why it failed.
@@ -107,47 +107,32 @@ def run(
         Cancelled: the monitor requested it.
         ValueError: an unknown backend, Dask without a scheduler or workers, the package is missing, or a process died.
     """
-    alone = jobs == 1 and backend == "loky" and scheduler is None
-    done = late = 0
-    failed: dict[str, tuple[Unit, str]] = {}
-
-    def outcomes(wave: Sequence[Unit]) -> Iterator[tuple[int, Result | str | None]]:
-        tasks = [partial(attempt, unit, Path(root).absolute(), deadline=deadline) for unit in wave]
-        if alone:
-            return ((index, task(device, monitor=monitor)) for index, task in enumerate(tasks))
-        return spread(tasks, root, jobs=jobs, backend=backend, device=device)
-
-    with nullcontext() if alone else parallel_backend(backend, scheduler):
-        for wave in [[unit] for unit in units] if alone else waves(units):
-            ready = []
+    own = monitor if jobs == 1 and backend == "loky" else None  # joblib then works in this process
+    results: dict[str, Result | str | None] = {}
+    with parallel_backend(backend, scheduler):
+        for wave in waves(units):
+            tasks = []
             for unit in wave:
-                needed = [failed[need.key()] for need in all_needs(unit) if need.key() in failed]
-                if needed:  # do not repeat hours of training
-                    why = f"it needs {title(needed[0][0])}, which failed: {needed[0][1]}"
-                    failed[unit.key()] = unit, why
-                    if on_result:
-                        on_result(unit, why)
-                else:
-                    ready.append(unit)
-            for index, result in outcomes(ready) if ready else ():
-                unit = ready[index]
-                if result is None:
-                    late += 1
-                    continue
-                if isinstance(result, str):
-                    failed[unit.key()] = unit, result
-                else:
-                    done += 1
-                if on_result:
-                    on_result(unit, result)
-    return Outcome(done, list(failed.values()), late)
+                need = next((each for each in unit.needs() if isinstance(results.get(each.key()), str)), None)
+                failed = need and f"it needs {title(need)}, which failed: {results[need.key()]}"
+                ways = {"failed": failed, "deadline": deadline, "monitor": own}
+                tasks.append(partial(attempt, unit, Path(root).absolute(), **ways))
+            for index, result in spread(tasks, root, jobs=jobs, backend=backend, device=device):
+                results[wave[index].key()] = result
+                if on_result and result is not None:
+                    on_result(wave[index], result)
+    failed = [(unit, result) for unit in units if isinstance(result := results[unit.key()], str)]
+    late = sum(result is None for result in results.values())
+    return Outcome(len(results) - len(failed) - late, failed, late)
 
 
 def attempt(
-    unit: Unit, root: Path, device: str, *, deadline: float | None, monitor: Monitor | None = None
+    unit: Unit, root: Path, device: str, *, failed: str | None, deadline: float | None, monitor: Monitor | None
 ) -> Result | str | None:
     """Run a unit; returns its result, why it failed, or None if time ran out.
 
+    Args:
+        failed: why what it needs failed.
     Raises:
         Cancelled: the monitor requested it.
     """
@@ -157,8 +142,8 @@ def attempt(
         outer.check()
         return deadline is not None and time.time() > deadline
 
-    if is_late():
-        return None
+    if is_late() or failed:
+        return failed
     outer.emit("phase", name=title(unit), unit=unit.key())
     try:
         return work(unit, root, Monitor(lambda event: outer.emit(**event), is_late), device)

@@ -5,9 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .bundles import Bundle, GivenParents
 from .cells import Cell, Column, Table
-from .results import Result
+from .results import GivenParents, Records, Result
 from .scales import STAND_IN, Scale
 from .units import FineTuning, ParentSource
 
@@ -54,14 +53,14 @@ class Setting:
     """The data set in use"""
     given: GivenParents | None
     """Given parents, in place of trained ones"""
-    bundle: Bundle = field(repr=False)
+    records: Records = field(repr=False)
     seeds: int
     """Expected number of fusions of the same parents"""
 
     @cached_property
     def _fused(self) -> dict[int, int]:
         """Set of parents -> number of fusion seeds with results, which may belong to other tables."""
-        return self.bundle.seeds.get(self._source(0).key(), {})
+        return self.records.seeds.get(self._source(0).key(), {})
 
     def _source(self, index: int) -> ParentSource:
         return self.given.source if self.given else self.column.source(self._scale, index)
@@ -73,7 +72,7 @@ class Setting:
     @cached_property
     def cells(self) -> tuple[CellResults, ...]:
         """The cells of the expected seeds of the first parents, and of all seeds of parents with results."""
-        single, results, cells = dataclasses.replace(self.table, columns=(self.column,)), self.bundle.results, []
+        single, results, cells = dataclasses.replace(self.table, columns=(self.column,)), self.records.results, []
         for index, seeds in sorted({**self._fused, 0: max(self.seeds, self._fused.get(0, 0))}.items()):
             for cell in single.cells(self._scale, seeds, self._source(index)):
                 units = (*cell.units, *([cell.relative_to] if cell.relative_to is not None else []))
@@ -117,7 +116,7 @@ class Setting:
 
 def settings(
     table: Table,
-    bundle: Bundle,
+    records: Records,
     scales: Sequence[Scale],
     seeds: int | None = None,
     columns: Collection[str] | None = None,
@@ -130,7 +129,7 @@ def settings(
     written = []
     for column in table.columns:
         if columns is None or column.name in columns:
-            every = [each for scale in scales for each in every_setting(table, column, scale, bundle, seeds)]
+            every = [each for scale in scales for each in every_setting(table, column, scale, records, seeds)]
             measured = [each for each in every if each.is_measured]
             own = [each for each in measured if not each.substitute or each.scale.always]
             written += (own if any(not each.substitute for each in own) else measured) or every[:1]
@@ -138,11 +137,11 @@ def settings(
 
 
 def every_setting(
-    table: Table, column: Column, scale: Scale, bundle: Bundle, seeds: int | None = None
+    table: Table, column: Column, scale: Scale, records: Records, seeds: int | None = None
 ) -> list[Setting]:
     """A column's settings at a scale, measured or not: with trained parents on its data set, then on what stands in for it, and
     with given parents, which are fused as in the paper, at that scale."""
     data = (scale.always,) if scale.always else filter(None, (column.data, STAND_IN.get(column.data)))
-    given = [each for each in bundle.given if (table.name, column.name) in each.columns and scale.name == "paper"]
-    kinds = [*((name, None) for name in data), *((each.digests["data"], each) for each in given)]
-    return [Setting(table, column, scale, name, each, bundle, seeds or scale.seeds) for name, each in kinds]
+    given = [each for each in records.given if (table.name, column.name) in each.columns and scale.name == "paper"]
+    kinds = [*((name, None) for name in data), *((each.source.digests["data"], each) for each in given)]
+    return [Setting(table, column, scale, name, each, records, seeds or scale.seeds) for name, each in kinds]

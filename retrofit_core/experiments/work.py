@@ -5,7 +5,6 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -25,7 +24,6 @@ from ..networks.composites import COMPOSITES
 from ..runs import comparison, leaderboard
 from ..runs.answers import from_bits
 from ..runs.finetunings import FinetuneConfig
-from ..runs.identities import data_digest, file_digest
 from ..runs.store import noted
 from ..system import device as devices
 from ..system import files
@@ -42,7 +40,7 @@ from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, TunedE
 
 
 def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: str = "auto") -> Result:
-    """A unit's result: the existing one if its inputs have not changed, or else a new one.
+    """A unit's result: the existing one, or else a new one.
 
     Only one process works on a unit. Missing parents are trained. If a method refuses, or a needed unit was refused, the
     result holds the reason.
@@ -51,16 +49,17 @@ def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: s
         root: runs folder with parents, networks and results.
     Raises:
         files.Locked: another process works on this unit, or on one that it needs.
-        ValueError: a file is missing or cannot be read, or a training is impossible.
+        ValueError: a file or data set is missing or cannot be read, or a training is impossible.
         Cancelled: the monitor requested it; a training's finished epochs are kept.
     """
     root, monitor = Path(root), monitor or Monitor()
-    if result := finished(unit, root):
+    if result := read_result(root, unit.key()):
         return result
     # Do not wait: there is other work to do.
     with noted(unit.folder(root), monitor, f"the unit {unit.key()}", patience=0) as monitor:
-        if result := finished(unit, root):  # by another process, while this one waited
+        if result := read_result(root, unit.key()):  # by another process, meanwhile
             return result
+        load(unit.source.data_set, "test")  # what is missing now is no reason to refuse for ever
         refusal = None
         for needed in unit.needs():
             monitor.check()
@@ -72,9 +71,8 @@ def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: s
             try:
                 facts, times = _facts(unit, root, monitor, device)
             except ValueError as error:
-                # A fusion is refused because of its inputs, so that it would be again, or for a missing file or package.
-                passing = isinstance(error, files.Locked | Missing) or None in inputs(unit, root).values()
-                if passing or not isinstance(unit, Fusion):
+                # A fusion is refused because of its inputs, so that it would be again, or for a missing package.
+                if isinstance(error, files.Locked | Missing) or not isinstance(unit, Fusion):
                     raise
                 facts = {"refusal": str(error)}
         metrics = facts.pop("metrics", {}) | {"all_seconds": time.perf_counter() - start} | times
@@ -83,7 +81,6 @@ def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: s
             unit.to_json(),
             title(unit),
             unit.command(root.name),
-            {role: value for role, value in inputs(unit, root).items() if value},
             metrics=metrics,
             machine=machine(device),
             **facts,
@@ -95,11 +92,13 @@ def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: s
 def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[str, Any], dict[str, float]]:
     """A unit's measurements, and its times, see `_network`."""
     if isinstance(unit, Clustering):
-        _provide_parents(unit, root, monitor, device)
+        for parent in unit.needs():
+            _provide_parent(parent, root, monitor, device)
         picked = devices.pick(device)
         return {"metrics": clustering(unit.config(root), unit.level, unit.seeds, monitor, picked)}, {"seconds": 0.0}
     if isinstance(unit, LossLandscape):
-        _provide_parents(unit.fusion, root, monitor, device)
+        for parent in unit.fusion.needs():
+            _provide_parent(parent, root, monitor, device)
         parents = [load_model(file)[0] for file in unit.source.files(root)]
         networks = networks_of(parents, _start(unit.fusion, root, monitor, device))
         test = load(unit.source.data_set, "test")
@@ -108,38 +107,6 @@ def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[
         return {"metrics": {"landscape": survey.to_json()}}, {"seconds": 0.0}
     network, times = _network(unit, root, monitor, device)
     return _measured(unit, network, root, monitor, device), times
-
-
-def finished(unit: Unit, root: str | Path, known: Mapping[str, Result] | None = None) -> Result | None:
-    """The existing result, in the runs folder or else in `known`, unless parents or data have changed."""
-    key = unit.key()
-    candidates = [result for result in (read_result(root, key), (known or {}).get(key)) if result]
-    now = inputs(unit, Path(root)) if candidates else {}
-    for result in candidates:  # inputs that are missing now do not count
-        if all(not value or result.inputs.get(role, value) == value for role, value in now.items()):
-            return result
-    return None
-
-
-def inputs(unit: Unit, root: Path) -> dict[str, str | None]:
-    """Role -> digest of each input of a unit; None if it is missing."""
-    if isinstance(unit, FineTuning):
-        return inputs(unit.start, root)
-    if isinstance(unit, TunedEnsemble):
-        of_members = [inputs(member, root) for member in unit.members]
-        checkpoints = {f"parent {index}": each.pop("checkpoint") for index, each in enumerate(of_members)}
-        return {**of_members[0], **checkpoints}
-    if isinstance(unit, LossLandscape):
-        return inputs(unit.fusion, root)
-    data = {f"data {split}": data_digest(unit.source.data_set, split) for split in ("train", "test")}
-    checkpoints, splits = unit.source.files(root), unit.source.splits(root)
-    if splits is not None:
-        data["splits"] = file_digest(Path(splits))
-    if isinstance(unit, Parent):
-        return {**data, "checkpoint": file_digest(Path(checkpoints[unit.index]))}
-    only = unit.only if isinstance(unit, Fusion) else None
-    used = range(len(checkpoints)) if only is None else only
-    return data | {f"parent {index}": file_digest(Path(checkpoints[index])) for index in used}
 
 
 def title(unit: Unit) -> str:
@@ -183,30 +150,26 @@ def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.
 
 
 def _parent(unit: Parent, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
-    file, start = Path(unit.source.files(root)[unit.index]), time.perf_counter()
-    training = unit.source.recipe
-    if not _is_there(unit, root):
+    start = time.perf_counter()
+    _provide_parent(unit, root, monitor, device)
+    return load_model(unit.source.files(root)[unit.index])[0], {"seconds": time.perf_counter() - start}
+
+
+def _provide_parent(parent: Unit, root: Path, monitor: Monitor, device: str) -> None:
+    """Train a parent if its files are missing."""
+    if not isinstance(parent, Parent):
+        return
+    training = parent.source.recipe
+    needed = (parent.source.files(root)[parent.index], parent.source.splits(root))
+    if not all(Path(file).exists() for file in needed if file is not None):
         config = dataclasses.replace(training, device=device)
         # Takes over existing checkpoints that this training would give.
-        train_parents(config, root / training.folder, only=unit.index, resume=True, test=False, monitor=monitor)
-    return load_model(file)[0], {"seconds": time.perf_counter() - start}
-
-
-def _provide_parents(unit: Unit, root: Path, monitor: Monitor, device: str) -> None:
-    """Retrain parents whose files are missing, and measure again those that have changed."""
-    for parent in unit.needs():
-        if isinstance(parent, Parent) and not _is_there(parent, root):
-            _parent(parent, root, monitor, device)
-            work(parent, root, monitor, device)
-
-
-def _is_there(parent: Parent, root: Path) -> bool:
-    needed = (parent.source.files(root)[parent.index], parent.source.splits(root))
-    return all(Path(file).exists() for file in needed if file is not None)
+        train_parents(config, root / training.folder, only=parent.index, resume=True, test=False, monitor=monitor)
 
 
 def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
-    _provide_parents(unit, root, monitor, device)
+    for parent in unit.needs():
+        _provide_parent(parent, root, monitor, device)
     config = dataclasses.replace(unit.config(root), device=device)
     result, _ = runs.execute(config, None, monitor)
     if (spec := getattr(result.model, "spec", None)) and spec["architecture"] not in COMPOSITES:

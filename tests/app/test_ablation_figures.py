@@ -12,8 +12,7 @@ from retrofit_app.figures.parts import UNDECIDED, parts
 from retrofit_core import METHODS
 from retrofit_core.experiments import table
 from retrofit_core.experiments.ablation import CHANGES, CLOSED_FORM, GRADIENT
-from retrofit_core.experiments.bundles import Bundle, write_bundle
-from tests.experiments.made_up import bundle_of, cells_of, knowing
+from tests.experiments.made_up import cells_of, knowing, records_of, write_records
 from tests.networks import mlp, normal
 
 #: Row -> images of a hundred that are known, in two columns.
@@ -32,8 +31,8 @@ KNOWN = {
 @pytest.fixture
 def columns(tmp_path):
     cells = [cell for cell in cells_of("ablation", "small", 2) if cell.row in KNOWN.get(cell.column, {})]
-    bundle = bundle_of(cells, lambda cell: {"known": knowing(KNOWN[cell.column][cell.row] + cell.seed)})
-    write_bundle(tmp_path / "bundle.json", Bundle(bundle.results))
+    records = records_of(cells, lambda cell: {"known": knowing(KNOWN[cell.column][cell.row] + cell.seed)})
+    write_records(tmp_path / "bundle.json", records)
     return table("ablation", runs=tmp_path / "runs", results=tmp_path / "bundle.json").columns
 
 

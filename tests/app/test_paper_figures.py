@@ -11,8 +11,7 @@ from retrofit_app.figures.histograms import kept_histograms
 from retrofit_app.figures.paper import beside_in_parts, beside_the_paper, differences
 from retrofit_app.figures.paper.cells import cells as table_of_cells
 from retrofit_core.experiments import table
-from retrofit_core.experiments.bundles import Bundle, write_bundle
-from tests.experiments.made_up import bundle_of, cells_of, knowing
+from tests.experiments.made_up import cells_of, knowing, records_of, write_records
 
 ROWS = {
     "Parent 0": 60,
@@ -33,8 +32,8 @@ FULLER = {"LP": 99, "OTFusion, uniform": 55}
 def column(tmp_path):
     """Made-up numbers: LP below the best parent, where the paper has it above."""
     cells = [cell for cell in cells_of("vgg11-noniid", "small") if cell.column == "2-way" and cell.row in ROWS]
-    bundle = bundle_of(cells, lambda cell: {"known": knowing(ROWS[cell.row])})
-    write_bundle(tmp_path / "bundle.json", Bundle(bundle.results))
+    records = records_of(cells, lambda cell: {"known": knowing(ROWS[cell.row])})
+    write_records(tmp_path / "bundle.json", records)
     return table("vgg11-noniid", runs=tmp_path / "runs", results=tmp_path / "bundle.json").column("2-way")
 
 
@@ -73,7 +72,7 @@ def test_rows_stand_in_groups_the_papers_best_first(column):
 
 def test_a_long_column_is_several_pictures_of_at_most_20_rows(empty, tmp_path):
     cells = [cell for cell in cells_of("vgg11-noniid", "small", 1) if cell.column == "2-way"]
-    write_bundle(tmp_path / "all.json", bundle_of(cells, lambda cell: {}))
+    write_records(tmp_path / "all.json", records_of(cells, lambda cell: {}))
     column = table("vgg11-noniid", runs=tmp_path / "runs", results=tmp_path / "all.json").column("2-way")
     pictures = beside_in_parts(column, LIGHT)
     rows = [list(map(unescape, picture.figure.layout.yaxis.categoryarray)) for picture in pictures]
@@ -103,7 +102,7 @@ def test_differences_say_whether_the_sign_is_the_papers_and_draw_no_opponent_tha
 
 def test_rows_at_another_scale_are_marked(column, tmp_path):
     cells = [cell for cell in cells_of("vgg11-noniid", "evening", 1) if cell.column == "2-way" and cell.row in FULLER]
-    write_bundle(tmp_path / "fuller.json", bundle_of(cells, lambda cell: {"known": knowing(FULLER[cell.row])}))
+    write_records(tmp_path / "fuller.json", records_of(cells, lambda cell: {"known": knowing(FULLER[cell.row])}))
     results = [tmp_path / "bundle.json", tmp_path / "fuller.json"]
     mixed = table("vgg11-noniid", runs=tmp_path / "runs", results=results).column("2-way")
     picture = beside_the_paper(mixed, LIGHT)
@@ -141,8 +140,8 @@ def test_a_picture_shows_itself_in_a_notebook(column, monkeypatch):
 
 def measured(tmp_path, name: str, value):
     """A table whose cells' units have the metrics that `value` says of a row."""
-    bundle = bundle_of(cells_of(name, "small"), lambda cell: value(cell.row))
-    write_bundle(tmp_path / "bundle.json", bundle)
+    records = records_of(cells_of(name, "small"), lambda cell: value(cell.row))
+    write_records(tmp_path / "bundle.json", records)
     return table(name, runs=tmp_path / "runs", results=tmp_path / "bundle.json")
 
 

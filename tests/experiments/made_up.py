@@ -1,14 +1,15 @@
 """Results that nobody measured, for tests of what is made of results."""
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from retrofit_core.experiments.bundles import Bundle
 from retrofit_core.experiments.cells import Cell
-from retrofit_core.experiments.results import Result, packed
+from retrofit_core.experiments.results import Records, Result, packed
 from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import ParentSource, Unit
@@ -42,7 +43,6 @@ def made(unit: Unit, known: Iterable[bool] | None = None, **facts: Any) -> Resul
         unit.to_json(),
         "made up",
         unit.command("runs") if unit.source.training else "",
-        {"data test": "none"},
         refusal,
         {} if refusal else {**metrics, **facts},
         packed(correct),
@@ -58,11 +58,11 @@ def cells_of(
     return TABLES[table].cells(scale_of(scale), seeds, given)
 
 
-def bundle_of(cells: Iterable[Cell], make: Callable[[Cell], dict[str, Any] | None]) -> Bundle:
+def records_of(cells: Iterable[Cell], make: Callable[[Cell], dict[str, Any] | None]) -> Records:
     """Results for cells, with what `make` says of each; None leaves its cell out."""
     chosen = [(cell, facts) for cell in cells if (facts := make(cell)) is not None]
     results = [made(unit, **facts) for cell, facts in chosen for unit in cell.units]
-    return Bundle({result.key: result for result in results})
+    return Records({result.key: result for result in results})
 
 
 def knowing(share: int) -> list[bool]:
@@ -70,6 +70,8 @@ def knowing(share: int) -> list[bool]:
     return [image < share for image in range(IMAGES)]
 
 
-def renamed(bundle: Bundle, **facts: Any) -> Bundle:
-    """A bundle with other values in a field of each result."""
-    return Bundle({key: dataclasses.replace(result, **facts) for key, result in bundle.results.items()}, bundle.given)
+def write_records(path: Path, records: Records) -> None:
+    """One file, as they come with the project."""
+    given = [{"columns": each.columns, "facts": each.source.digests, "about": each.about} for each in records.given]
+    results = [dataclasses.asdict(result) for result in records.results.values()]
+    path.write_text(json.dumps({"results": results, "given": given}))

@@ -1,14 +1,12 @@
 """What the comparison of algorithms ticks works, and what it leaves out is refused in a sentence."""
 
 import re
-from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 from retrofit_core import METHODS
-from retrofit_core.experiments.capabilities import COLUMNS, COMPARED, capabilities, compared_capabilities
 from tests.marks import each_case
 from tests.networks import initialised, labels, mlp, normal
 from tests.properties import untouched
@@ -17,7 +15,6 @@ from tests.test_depths import vit
 
 pytestmark = pytest.mark.slow
 
-DOCS = Path(__file__).parents[2] / "docs"
 SAMPLES, CLASSES = 20, 4
 ANY = "any modularizable architecture"
 
@@ -102,7 +99,6 @@ REASONS = {
     "|no head to train|tied weights cannot be fitted one level at a time",
     "different depths": "have no counterpart in the fused network|weights cannot be averaged: .* has the shapes",
 }
-SCORES = "benefits from importance scores"
 #: What the contract of all methods says of the others: networks and a situation, in which a method works or refuses.
 CONTRACT = {
     "linear layers": (("mlp",), "two parents"),
@@ -125,17 +121,22 @@ def outcome(name, parents, shape, **options):
     return fused
 
 
-def test_every_column_is_tried():
-    assert {*CASES, *CONTRACT, SCORES} == COLUMNS.keys() == set(capabilities().columns)
-    assert list(capabilities().index) == list(METHODS)
+#: What a method declares of what only this file tries.
+TICKED = {ANY: lambda takes: takes.any_architecture, "different depths": lambda takes: takes.other_depths}
 
 
 @each_case("name", METHODS)
 def test_ticks_are_those_of_the_contract(name):
-    ticks = capabilities().loc[name]
+    declared = METHODS[name].takes
+    ticks = {
+        "linear layers": declared.linear_layers,
+        "transformers": declared.transformers,
+        "more than two models": declared.parents[1] is None or declared.parents[1] > 2,
+        "different widths": not declared.equal_widths,
+    }
     for title, (networks, situation) in CONTRACT.items():
         assert ticks[title] == all(reason(name, network, situation) is None for network in networks), title
-    assert ticks[SCORES] == takes(name, "importance")
+    assert declared.importance == takes(name, "importance")
 
 
 @pytest.mark.long
@@ -145,7 +146,7 @@ def test_ticks_work_and_the_rest_is_refused(name, title):
     cases = CASES[title]()
     if title == "different depths" and "Linear" in name:
         del cases["vit"]  # whose levels inside of blocks cannot be joined
-    is_ticked, refusals = capabilities().loc[name, title], {}
+    is_ticked, refusals = TICKED[title](METHODS[name].takes), {}
     for case, given in cases.items():
         sentence = outcome(name, *given)
         if isinstance(sentence, str):
@@ -162,7 +163,7 @@ def test_ticks_work_and_the_rest_is_refused(name, title):
 
 @each_case("name", METHODS)
 def test_where_scores_are_taken_they_decide(name):
-    if not capabilities().loc[name, SCORES]:
+    if not METHODS[name].takes.importance:
         return
     family = NETWORKS["mlp"]
     parents, x = [family.make(seed) for seed in range(2)], normal(SAMPLES, *family.shape).float()
@@ -170,28 +171,3 @@ def test_where_scores_are_taken_they_decide(name):
     scored, plain = (outcome(name, parents, family.shape, **options) for options in (chosen, {}))
     with torch.no_grad():
         assert not torch.allclose(scored(x), plain(x), rtol=1e-3)
-
-
-def test_the_page_shows_this_table():
-    lines = (DOCS / "methods.md").read_text().splitlines()
-    assert f"| method | {' | '.join(COLUMNS)} |" in lines
-    for name, row in capabilities().iterrows():
-        assert f"| {name} | {' | '.join('yes' if value else 'no' for value in row)} |" in lines
-
-
-# --- beside the paper's comparison ------------------------------------------------------------------------------------
-
-
-def test_the_differences_are_those_that_the_page_of_baselines_explains():
-    compared = compared_capabilities()
-    assert list(compared.columns) == list(COLUMNS)
-    assert list(compared.index) == ["OTFusion", "Git-Re-Basin", "ZipIt", "HF", "KF"]
-    assert set(compared.to_numpy().ravel()) <= set(COMPARED.values())
-    different = {(row, title) for row, words in compared.iterrows() for title in COLUMNS if "only" in words[title]}
-    assert different == {
-        ("OTFusion", "benefits from importance scores"),
-        ("Git-Re-Basin", "transformers"),
-        ("ZipIt", "transformers"),
-        ("ZipIt", "different widths"),
-    }
-    assert compared.loc["ZipIt", "transformers"] == "only here"

@@ -11,9 +11,9 @@ from statistics import fmean
 import pytest
 
 from retrofit_core.experiments import table
-from retrofit_core.experiments.bundles import results_in
 from retrofit_core.experiments.claims import INFORMATIVE
 from retrofit_core.experiments.report import report, verdicts
+from retrofit_core.experiments.results import results_in
 from retrofit_core.experiments.scales import SAYING, SCALES
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.inspection.landscape import Survey

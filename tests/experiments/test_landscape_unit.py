@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from retrofit_core.data import load
-from retrofit_core.experiments.results import all_results, share_below
+from retrofit_core.experiments.results import measured_in, share_below
 from retrofit_core.experiments.units import LossLandscape
 from retrofit_core.inspection.landscape import Landscape, Survey
 from retrofit_core.networks.checkpoints import load_model, save_model
@@ -26,7 +26,7 @@ def root(tmp_path_factory):
 
 @pytest.mark.slow
 def test_its_numbers_are_those_of_its_networks(root):
-    result = all_results(root)[UNIT.key()]
+    result = measured_in(root).results[UNIT.key()]
     survey = Survey.from_json(result.metrics["landscape"])
     assert (
         survey.through == ("parent 0", "parent 1", "fused")

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from retrofit_core.cli import main
-from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, results_in
 from retrofit_core.experiments.lines import Line, spread
 from retrofit_core.experiments.paper import paper_values
 from retrofit_core.experiments.report import markdown, report, spreadsheet, verdicts
 from retrofit_core.experiments.reproduction import ReproducedColumn
-from retrofit_core.experiments.results import write_result
+from retrofit_core.experiments.results import GivenParents, Records, merged, write_result
 from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
-from tests.experiments.made_up import bundle_of, cells_of, knowing
+from retrofit_core.experiments.units import ParentSource
+from tests.experiments.made_up import cells_of, knowing, records_of
 from tests.marks import each_case
 
 SMOKE = [scale_of("smoke")]
@@ -37,7 +37,7 @@ def rows_of(written) -> list[dict[str, str]]:
 
 
 def test_every_number_of_the_paper_is_in_the_report():
-    empty = report(Bundle({}), list(TABLES), SMOKE)
+    empty = report(Records({}), list(TABLES), SMOKE)
     rows = {(row["table"], row["column"], row["row"]): row for row in rows_of(empty)}
     assert len(paper_values()) > 400
     for value in paper_values():
@@ -59,7 +59,7 @@ def test_the_text_has_a_line_for_each_row_of_the_paper_with_its_claims():
         return {"known": knowing(shares[cell.row])} if cell.row in shares else None
 
     cells = [cell for cell in cells_of("vgg11-noniid", "small") if cell.column == "2-way"]
-    text = markdown(report(bundle_of(cells, facts), ["vgg11-noniid"], [scale_of("small")]))
+    text = markdown(report(records_of(cells, facts), ["vgg11-noniid"], [scale_of("small")]))
     assert "| Parent 0               | 83.8 ± 2.7 | 40.00 (1)   | -                        | small |" in text
     assert "| KF-Linear, conductance | 86.6 ± 0.7 | 70.00 (1)   | 2 agreed, 1 contradicted | small |" in text
     assert "| KF-Linear, deeplift    | 86.5 ± 0.7 | refused [1] | -                        | -     |" in text
@@ -72,8 +72,8 @@ def test_the_text_has_a_line_for_each_row_of_the_paper_with_its_claims():
 def test_means_deviations_and_two_sigma():
     # Ours: 74, 76, 78, of mean 76 and deviation 2. The paper: 76.1 ± 0.5, of an unknown number of seeds.
     cells = cells_of("fusion-set-size", seeds=3)
-    bundle = bundle_of(cells, lambda cell: {"known": knowing(74 + 2 * cell.seed)})
-    line = line_of(report(bundle, ["fusion-set-size"], SMOKE), "fusion-set-size", "5k samples", "KF-Gradient, uniform")
+    records = records_of(cells, lambda cell: {"known": knowing(74 + 2 * cell.seed)})
+    line = line_of(report(records, ["fusion-set-size"], SMOKE), "fusion-set-size", "5k samples", "KF-Gradient, uniform")
     assert line.is_within is None  # of digits, not of CIFAR-10
     line = dataclasses.replace(line, substitute="")
     assert (line.mean, line.deviation) == (pytest.approx(76), pytest.approx(2))
@@ -106,7 +106,7 @@ def test_several_sets_of_parents_are_one_factor():
     def share(cell) -> int:
         return shares[cell.parents].get(cell.row, 60 + 10 * cell.parents + 4 * cell.seed)
 
-    written = report(bundle_of(cells, lambda cell: {"known": knowing(share(cell))}), ["vgg11-noniid"], SMOKE)
+    written = report(records_of(cells, lambda cell: {"known": knowing(share(cell))}), ["vgg11-noniid"], SMOKE)
     column = column_of(written, "vgg11-noniid", "2-way")
     line = column.line("KF-Linear, uniform")
     assert line.by_parents == ((60, 64), (70, 74)) and line.words == "67.00 ± 7.07 (2 parents, 4)"
@@ -128,7 +128,7 @@ def test_spread_finds_what_made_the_numbers():
 
 def test_accuracy_on_a_part_is_that_of_its_classes():
     cells = [cell for cell in cells_of("resnet50-imagenet") if cell.row == "ZipIt"]
-    written = report(bundle_of(cells, lambda cell: {"per_part": [30.0, 70.0]}), ["resnet50-imagenet"], SMOKE)
+    written = report(records_of(cells, lambda cell: {"per_part": [30.0, 70.0]}), ["resnet50-imagenet"], SMOKE)
     columns = [f"{name}, 25k samples" for name in ("joint", "task A", "task B")]
     numbers = [line_of(written, "resnet50-imagenet", column, "ZipIt").values for column in columns]
     assert numbers == [(50.0,), (30.0,), (70.0,)]
@@ -139,33 +139,33 @@ def test_smoke_decides_nothing(scale):
     """The same results at `small` agree with the paper."""
     cells = TABLES["vgg11-noniid"].cells(scale_of(scale))
     right = {row: 90 - index for index, row in enumerate(dict.fromkeys(cell.row for cell in cells))}
-    bundle = bundle_of(cells, lambda cell: {"known": knowing(right[cell.row])})
-    rows = rows_of(report(bundle, ["vgg11-noniid"], [scale_of(scale)]))
+    records = records_of(cells, lambda cell: {"known": knowing(right[cell.row])})
+    rows = rows_of(report(records, ["vgg11-noniid"], [scale_of(scale)]))
     assert any(row["state"] == "agreed" for row in rows) == (scale == "small")
 
 
 def test_given_parents_have_columns_of_their_own():
-    digests = {"given": ["a", "b", "splits"], "data": "cifar10"}
-    given = GivenParents((("vgg11-noniid", "2-way"),), digests, "VGG11s of a friend")
+    source = ParentSource(None, {"given": ["a", "b", "splits"], "data": "cifar10"})
+    given = GivenParents((("vgg11-noniid", "2-way"),), source, "VGG11s of a friend")
     cells = [cell for cell in cells_of("vgg11-noniid", "paper", 1, given.source) if cell.column == "2-way"]
-    bundle = Bundle(bundle_of(cells[:3], lambda cell: {"known": knowing(60)}).results, (given,))
-    written = report(bundle, ["vgg11-noniid", "vgg11-sharded"], [scale_of("paper")])
+    records = Records(records_of(cells[:3], lambda cell: {"known": knowing(60)}).results, (given,))
+    written = report(records, ["vgg11-noniid", "vgg11-sharded"], [scale_of("paper")])
     column = column_of(written, "vgg11-noniid", "2-way")
     assert column.badge == "given VGG11s of a friend" and column.setting.counts[0] == 3
     assert {column.badge for column in written.tables[1].columns} == {"paper"}
 
 
-def test_the_command_prints_writes_and_bundles(tmp_path, capsys, monkeypatch):
+def test_the_command_prints_and_writes(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cells = cells_of("fusion-set-size")
-    for result in bundle_of(cells, lambda cell: {"known": knowing(40)}).results.values():
+    for result in records_of(cells, lambda cell: {"known": knowing(40)}).results.values():
         write_result("runs", result)
     words = ["reproduce", "fusion-set-size", "--report", "--scale", "smoke"]
-    assert main([*words, "--bundle", "all"]) == 0
+    assert main(words) == 0
     from_folder = capsys.readouterr().out
     assert from_folder.startswith("# The paper's numbers, and ours\n") and from_folder.count("| 40.00 (1)") == 11
-    assert main([*words, "--folder", "elsewhere", "--results", "all", "--out", "report.csv"]) == 0
-    assert capsys.readouterr().out == from_folder and len(results_in("all").results) == 12
+    assert main([*words, "--folder", "elsewhere", "--results", "runs", "--out", "report.csv"]) == 0
+    assert capsys.readouterr().out == from_folder
     assert len(Path("report.csv").read_text(encoding="utf-8").splitlines()) > 17
 
 
@@ -175,7 +175,7 @@ def test_the_command_prints_writes_and_bundles(tmp_path, capsys, monkeypatch):
         (["vgg"], "unknown table 'vgg'"),
         (["vgg11-noniid", "--scale", "huge"], "unknown scale 'huge'"),
         (["vgg11-noniid", "--columns", "9-way"], "unknown column '9-way'"),
-        (["vgg11-noniid", "--results", "none.json"], "the bundle none.json cannot be read"),
+        (["vgg11-noniid", "--results", "none.json"], "the results in none.json cannot be read"),
     ],
 )
 def test_the_command_refuses_in_a_sentence(words, sentence, tmp_path, capsys, monkeypatch):
@@ -186,10 +186,10 @@ def test_the_command_refuses_in_a_sentence(words, sentence, tmp_path, capsys, mo
 
 def test_the_summary_counts_each_claim_once_by_its_verdict():
     shares = {"Parent 0": 40, "Parent 1": 30, "KF-Gradient, uniform": 60, "KF-Gradient, conductance": 60}
-    bundle = bundle_of(
+    records = records_of(
         cells_of("fusion-set-size", "small", 1), lambda cell: {"known": knowing(shares.get(cell.row, 90))}
     )
-    summary = report(bundle, ["fusion-set-size"], [scale_of("evening"), scale_of("small")]).summary
+    summary = report(records, ["fusion-set-size"], [scale_of("evening"), scale_of("small")]).summary
     claimed, printed = summary.decided(), paper_values("fusion-set-size")
     assert [(count.scale, count.numbers) for count in summary.counts] == [("small", summary.numbers)]
     assert summary.numbers == len({(value.column, value.row) for value in printed})
@@ -201,11 +201,11 @@ def test_the_summary_counts_each_claim_once_by_its_verdict():
     assert sum(verdicts(claimed)) == len(claimed) and all(verdicts(claimed))
 
 
-def vit(data: str, scale: str, share: int) -> Bundle:
+def vit(data: str, scale: str, share: int) -> Records:
     """Results of two rows of `vit-sharded-cifar100` measured on a data set; parents know 40 images."""
     cells = TABLES["vit-sharded-cifar100"].cells(dataclasses.replace(scale_of(scale), always=data), 1)
     shares = {"Parent 0": 40, "Parent 1": 40, "KF-Gradient, uniform": share}
-    return bundle_of(cells, lambda cell: {"known": knowing(shares[cell.row])} if cell.row in shares else None)
+    return records_of(cells, lambda cell: {"known": knowing(shares[cell.row])} if cell.row in shares else None)
 
 
 def test_a_stand_in_has_a_badge_counts_for_nothing_and_gives_way_to_the_papers_data_set():

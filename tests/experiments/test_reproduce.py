@@ -5,7 +5,7 @@ import re
 import pytest
 
 from retrofit_core.experiments import work as working
-from retrofit_core.experiments.results import all_results
+from retrofit_core.experiments.results import measured_in
 from retrofit_core.experiments.tables import TABLES
 from tests.marks import each_case
 from tests.test_cli import retrofit
@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
     output = retrofit(*WORDS, cwd=folder).stdout
     assert f"{len(NAMES)} units done" in output and "0 done, " in output
     assert all(name in output for name in NAMES)
-    assert output.count(" %  (") == len(all_results(folder / "runs")) == len(NAMES)
+    assert output.count(" %  (") == len(measured_in(folder / "runs").results) == len(NAMES)
     return folder
 
 
@@ -87,7 +87,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, words, sentence):
     done = retrofit("reproduce", *words, cwd=tmp_path, expect=2)
     assert done.stderr.startswith("Error: ") and len(done.stderr.splitlines()) < 6
     assert re.search(sentence, " ".join(done.stderr.split()))
-    assert not all_results(tmp_path / "runs")
+    assert not measured_in(tmp_path / "runs").results
 
 
 def test_a_failed_unit_is_named_and_gives_another_exit_code(folder, monkeypatch):

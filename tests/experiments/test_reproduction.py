@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from retrofit_core.experiments import table
-from retrofit_core.experiments.bundles import Bundle, GivenParents, merged, write_bundle
-from retrofit_core.experiments.results import all_results
+from retrofit_core.experiments.results import GivenParents, Records, measured_in, merged
 from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
-from tests.experiments.made_up import bundle_of, cells_of, knowing, renamed
+from retrofit_core.experiments.units import ParentSource
+from tests.experiments.made_up import cells_of, knowing, records_of, write_records
 
 ROWS = {
     "Parent 0": 40,
@@ -22,16 +22,16 @@ ROWS = {
 }
 
 
-def two_way(scale: str, gain: int = 0) -> Bundle:
+def two_way(scale: str, gain: int = 0) -> Records:
     cells = [cell for cell in cells_of("vgg11-noniid", scale, seeds=1) if cell.column == "2-way" and cell.row in ROWS]
-    return bundle_of(cells, lambda cell: {"known": knowing(ROWS[cell.row] + gain)})
+    return records_of(cells, lambda cell: {"known": knowing(ROWS[cell.row] + gain)})
 
 
 @pytest.fixture
-def bundle(tmp_path: Path) -> Path:
+def records(tmp_path: Path) -> Path:
     """The column "2-way" at two scales; ten points more at the larger one."""
-    write_bundle(tmp_path / "bundle.json", merged([two_way("small"), two_way("evening", 10)]))
-    return tmp_path / "bundle.json"
+    write_records(tmp_path / "records.json", merged([two_way("small"), two_way("evening", 10)]))
+    return tmp_path / "records.json"
 
 
 @pytest.fixture
@@ -39,15 +39,15 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def beside(tmp_path: Path, *bundles: Bundle) -> Path:
-    write_bundle(tmp_path / "beside.json", merged(bundles))
+def beside(tmp_path: Path, *records: Records) -> Path:
+    write_records(tmp_path / "beside.json", merged(records))
     return tmp_path / "beside.json"
 
 
-def rows_of(scale: str, numbers: dict[str, int]) -> Bundle:
+def rows_of(scale: str, numbers: dict[str, int]) -> Records:
     """Made-up accuracies of some rows of the column "2-way"."""
     cells = [cell for cell in cells_of("vgg11-noniid", scale, seeds=1) if cell.column == "2-way"]
-    return bundle_of(cells, lambda cell: {"known": knowing(numbers[cell.row])} if cell.row in numbers else None)
+    return records_of(cells, lambda cell: {"known": knowing(numbers[cell.row])} if cell.row in numbers else None)
 
 
 def test_one_fuller_result_changes_its_own_row_alone(tmp_path, runs):
@@ -78,8 +78,8 @@ def test_claims_and_gaps_compare_rows_of_one_scale(tmp_path, runs):
     assert column.gap("KF-Linear, uniform", "Parent 0").points == 70 - 60
 
 
-def test_each_row_is_shown_at_its_fullest_scale(bundle, runs):
-    vgg = table("vgg11-noniid", runs=runs, results=bundle)
+def test_each_row_is_shown_at_its_fullest_scale(records, runs):
+    vgg = table("vgg11-noniid", runs=runs, results=records)
     assert [(column.name, column.badge, len(column.lines)) for column in vgg.columns] == [
         ("2-way", "evening", 6),
         ("4-way", "small", 0),
@@ -87,30 +87,32 @@ def test_each_row_is_shown_at_its_fullest_scale(bundle, runs):
     ]
     assert vgg.column().name == "2-way"
     assert vgg.column("2-way").number("KF-Linear, uniform") == 80
-    assert table("vgg11-noniid", scale="small", runs=runs, results=bundle).column().number("KF-Linear, uniform") == 70
+    assert table("vgg11-noniid", scale="small", runs=runs, results=records).column().number("KF-Linear, uniform") == 70
 
 
 @pytest.mark.slow
-def test_given_parents_are_of_the_papers_scale(bundle, runs):
-    digests = {"given": ["a", "b"], "data": "cifar10"}
-    given = GivenParents((("vgg11-noniid", "2-way"),), digests)
+def test_given_parents_are_of_the_papers_scale(records, runs):
+    source = ParentSource(None, {"given": ["a", "b"], "data": "cifar10"})
+    given = GivenParents((("vgg11-noniid", "2-way"),), source)
     cells = [cell for cell in cells_of("vgg11-noniid", "paper", 1, given.source) if cell.column == "2-way"]
-    results = bundle_of(cells, lambda cell: {"known": knowing(50)} if cell.row in ROWS else None).results
-    write_bundle(bundle.with_name("pair.json"), Bundle(results, (given,)))
-    vgg = table("vgg11-noniid", runs=runs, results=[bundle, bundle.with_name("pair.json")])
+    results = records_of(cells, lambda cell: {"known": knowing(50)} if cell.row in ROWS else None).results
+    write_records(records.with_name("pair.json"), Records(results, (given,)))
+    vgg = table("vgg11-noniid", runs=runs, results=[records, records.with_name("pair.json")])
     assert vgg.column("2-way").badge == "given parents"
     assert vgg.column("2-way").number("Ensemble") == 50
     # Networks that were trained as in the paper come before them.
-    trained = bundle.with_name("trained.json")
+    trained = records.with_name("trained.json")
     cells = [cell for cell in cells_of("vgg11-noniid", "paper", 1) if (cell.column, cell.row) == ("2-way", "Ensemble")]
-    write_bundle(trained, bundle_of(cells, lambda cell: {"known": knowing(40)}))
-    column = table("vgg11-noniid", runs=runs, results=[bundle, bundle.with_name("pair.json"), trained]).column("2-way")
+    write_records(trained, records_of(cells, lambda cell: {"known": knowing(40)}))
+    column = table("vgg11-noniid", runs=runs, results=[records, records.with_name("pair.json"), trained]).column(
+        "2-way"
+    )
     assert (column.number("Ensemble"), column.number("KF-Linear, uniform")) == (40, 50)
     assert [column.at(name).number("Ensemble") for name in ("paper", "given parents")] == [40, 50]
 
 
-def test_parents_stand_in_the_order_of_their_accuracy_with_their_own_results(bundle, runs):
-    column = table("vgg11-noniid", scale="small", runs=runs, results=bundle).column("2-way")
+def test_parents_stand_in_the_order_of_their_accuracy_with_their_own_results(records, runs):
+    column = table("vgg11-noniid", scale="small", runs=runs, results=records).column("2-way")
     assert column.number("Parent 0") == 60  # ours is parent 1
     assert column.results("Parent 0")[0].knows().sum() == 60
     assert column.images("Parent 0") == 100
@@ -124,13 +126,13 @@ def test_parents_stand_in_the_order_of_each_sets_accuracies(tmp_path, runs):
     numbers = {"Parent 0": (40, 80), "Parent 1": (60, 70)}
     cells = TABLES["vgg11-noniid"].cells(scale_of("small"), 1, parents=2)
     chosen = [cell for cell in cells if cell.column == "2-way" and cell.row in numbers]
-    results = beside(tmp_path, bundle_of(chosen, lambda cell: {"known": knowing(numbers[cell.row][cell.parents])}))
+    results = beside(tmp_path, records_of(chosen, lambda cell: {"known": knowing(numbers[cell.row][cell.parents])}))
     column = table("vgg11-noniid", scale="small", runs=runs, results=results).column("2-way")
     assert [column.line(f"Parent {index}").by_parents for index in (0, 1)] == [((60.0,), (80.0,)), ((40.0,), (70.0,))]
 
 
-def test_claims_and_recipes_are_found_by_their_names(bundle, runs):
-    column = table("vgg11-noniid", scale="small", runs=runs, results=bundle).column("2-way")
+def test_claims_and_recipes_are_found_by_their_names(records, runs):
+    column = table("vgg11-noniid", scale="small", runs=runs, results=records).column("2-way")
     claim = column.claim("KF-Linear", "best parent")
     assert (claim.ours, claim.verdict, claim.rows) == (20, "agreed", ("KF-Linear, conductance", "Parent 1"))
     recipe = column.recipe("KF-Linear, conductance")
@@ -152,9 +154,9 @@ def test_claims_and_recipes_are_found_by_their_names(bundle, runs):
         (lambda vgg: table("vgg11-noniid", results="nowhere.json"), "cannot be read"),
     ],
 )
-def test_what_is_not_there_is_said_in_a_sentence(bundle, runs, ask, sentence):
+def test_what_is_not_there_is_said_in_a_sentence(records, runs, ask, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
-        ask(table("vgg11-noniid", runs=runs, results=bundle))
+        ask(table("vgg11-noniid", runs=runs, results=records))
 
 
 def test_what_is_missing_is_measured_once(runs):
@@ -163,23 +165,18 @@ def test_what_is_missing_is_measured_once(runs):
     assert table_before.measure(0) is table_before
     measured = table_before.measure(None, rows=["Parent 0"])
     assert [line.row for line in measured.column().lines] == ["Parent 0"]
-    written = all_results(runs)
+    written = measured_in(runs).results
     assert len(written) == 1
     assert measured.measure(None, rows=["Parent 0"]) is measured
-    assert all_results(runs) == written
+    assert measured_in(runs).results == written
 
 
 def test_what_the_records_hold_is_not_measured_again(tmp_path, runs):
-    """Made-up results count while nothing that is here contradicts them: these digits are not those of "none"."""
     records = tmp_path / "records.json"
 
     def smoke():
         return table("vgg11-noniid", scale="smoke", columns=["2-way"], runs=runs, results=records)
 
-    write_bundle(records, renamed(two_way("smoke"), inputs={}))
+    write_records(records, two_way("smoke"))
     assert (vgg := smoke()).measure(None, rows=["Parent", "Ensemble"]) is vgg
     assert not runs.exists()
-    write_bundle(records, renamed(two_way("smoke"), inputs={"data test": "none"}))
-    measured = smoke().measure(None, rows=["Parent 0"])
-    assert len(all_results(runs)) == 1
-    assert measured.column().number("Ensemble") == 90

@@ -14,7 +14,7 @@ import torch
 
 from retrofit_core.experiments import work as working
 from retrofit_core.experiments.cells import Cell
-from retrofit_core.experiments.results import Result, all_results
+from retrofit_core.experiments.results import Result, measured_in
 from retrofit_core.experiments.runner import Outcome, plan, run
 from retrofit_core.experiments.units import FineTuning, Fusion, ParentSource, Unit
 from retrofit_core.runs import RunConfig
@@ -67,7 +67,7 @@ def _lasting(result: Result) -> dict[str, Any]:
 
 
 def all_numbers(root: Path) -> dict[str, Any]:
-    return numbers(all_results(root).values())
+    return numbers(measured_in(root).results.values())
 
 
 @contextmanager

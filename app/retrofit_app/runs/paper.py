@@ -15,7 +15,7 @@ from .records import BUNDLED, runs_folder
 
 #: The project's own results: in the repository, not in an installed package.
 RECORDS = BUNDLED.parents[2] / "benchmarks" / "results" / "experiments"
-#: Further bundles, folders of bundles or runs folders, separated as in PATH (`retrofit app --results`).
+#: Further files of results, folders of them or runs folders, separated as in PATH (`retrofit app --results`).
 VARIABLE = "RETROFIT_RESULTS"
 #: The scale at which a column is shown: the fullest one, or a given setting.
 FULLEST, GIVEN = "fullest", "given"
@@ -24,14 +24,15 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 
 def sources() -> list[Path]:
-    """Where results are, besides the runs folder."""
+    """Where results are."""
     others = [Path(name) for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
-    return [*([RECORDS] if RECORDS.is_dir() else []), *others]
+    ours = [runs_folder()] * (runs_folder() / UNIT.folder).is_dir() + [RECORDS] * RECORDS.is_dir()
+    return [*ours, *others]
 
 
 def stamp() -> Stamp:
     """Changes when results do."""
-    files = [file for path in (runs_folder(), *sources()) for file in _files(path)]
+    files = [file for path in sources() for file in _files(path)]
     return tuple((str(file), facts.st_mtime_ns, facts.st_size) for file in files if (facts := _stat(file)))
 
 
@@ -49,17 +50,16 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def read() -> tuple[Any, list[str]]:
-    """All results, those of the runs folder included, as a `Bundle`; and one sentence for each unreadable file."""
-    from retrofit_core.experiments.bundles import Bundle, merged, results_in
-    from retrofit_core.experiments.results import all_results
+    """All results, as `Records`; and one sentence for each unreadable file."""
+    from retrofit_core.experiments.results import merged, results_in
 
-    bundles, problems = [Bundle(all_results(runs_folder()))], []
+    records, problems = [], []
     for path in sources():
         try:
-            bundles.append(results_in(path))
+            records.append(results_in(path))
         except ValueError as error:
             problems.append(str(error))
-    return merged(bundles), problems
+    return merged(records), problems
 
 
 @dataclass(frozen=True)
