@@ -82,7 +82,7 @@ def test_a_cell_opens_its_recipe_from_the_record():
     column = recorded("vgg11-noniid", "2-way")
     first = column.results("PLeaS")[0]
     assert code(page)[0] == first.command
-    assert first.machine["commit"] in words(page) and first.inputs["parent 0"][:12] in words(page)
+    assert first.machine["commit"] in words(page)
     fusions = page.dataframe[0].value
     assert list(fusions["result"]) == [result.key for result in column.results("PLeaS")]
 
@@ -180,5 +180,5 @@ def test_results_elsewhere_are_read_and_damaged_ones_named(monkeypatch, tmp_path
     (tmp_path / "damaged.json").write_text("{}")
     monkeypatch.setenv(paper.VARIABLE, f"{here / 'widths.json'}:{tmp_path / 'damaged.json'}")
     page = open_page(table="widths")
-    assert "damaged.json is not a bundle" in page.warning[0].value
+    assert "damaged.json does not hold results" in page.warning[0].value
     assert "Nothing is measured" not in words(page)

@@ -34,7 +34,7 @@ def made(unit: Unit, known: Iterable[bool] | None = None, **facts: Any) -> Resul
         facts: further metrics; `refusal` is a field.
     """
     correct = np.array(knowing(IMAGES // 2) if known is None else list(known), dtype=bool)
-    accuracy = 100 * float(correct.mean())
+    accuracy = round(100 * float(correct.mean()), 6)
     refusal = facts.pop("refusal", None)
     metrics = {"accuracy": accuracy, "samples": len(correct), "per_class": [accuracy] * 10}
     metrics |= {"seconds": 1.5, "all_seconds": 2.0}

@@ -11,7 +11,7 @@ from retrofit_app import runs, widgets
 from retrofit_app.figures import escaped, lettered
 from retrofit_app.figures.paper.cells import BETWEEN
 from retrofit_app.figures.quantities import quantity
-from retrofit_app.figures.words import first_up, listing, seconds_words, signed
+from retrofit_app.figures.words import first_up, seconds_words, signed
 from retrofit_app.runs import paper
 from retrofit_app.widgets.errors import guarded
 
@@ -59,7 +59,7 @@ def _recipe(column: Any, line: Any) -> None:
 
 
 def _measured(column: Any, line: Any) -> None:
-    """Draw each fusion behind a number, its command, and its inputs."""
+    """Draw each fusion behind a number, its command, and its machine."""
     from retrofit_core.experiments.results import machine_words
 
     results = column.results(line.row)
@@ -72,8 +72,7 @@ def _measured(column: Any, line: Any) -> None:
     command = first.command_today or column.command(line.row, runs.runs_folder().name)
     st.code(command, language="bash", wrap_lines=True)
     st.dataframe(_fusions(results, column.metric), hide_index=True, alt="Each fusion behind this number.")
-    inputs = [f"{role} {digest.split()[-1][:12]}" for role, digest in first.inputs.items()]
-    st.caption(escaped(f"Measured on {machine_words([first])}. Digests of what went in: {listing(inputs)}."))
+    st.caption(escaped(f"Measured on {machine_words([first])}."))
 
 
 def _fusions(results: Sequence[Any], name: str) -> pd.DataFrame:
