@@ -11,10 +11,9 @@ from retrofit_core import METHODS
 from retrofit_core.baselines import average
 from retrofit_core.fusion import walk
 from retrofit_core.fusion.fit import Gradient, Ridge
-from retrofit_core.fusion.grouping import Grouping, Hungarian, KMeans, Random
+from retrofit_core.fusion.grouping import Grouping, Hungarian, KMeans, Random, level_generator
 from retrofit_core.fusion.importance import Uniform
 from retrofit_core.fusion.targets import Targets, group_sums
-from retrofit_core.fusion.walk import level_generator
 from retrofit_core.networks.levels import partition
 from retrofit_core.system.presets import preset_settings
 from tests import reference

@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..fusion.grouping import KMeans
+from ..fusion.grouping import KMeans, level_generator
 from ..fusion.importance import as_importance
 from ..fusion.importance.scoring import parents_scores
 from ..fusion.results import principal_components
-from ..fusion.walk import level_generator
 from ..inspection.analysis.groups import agreement
 from ..networks.levels import compose, partition
 from ..networks.levels.level import rows

@@ -24,6 +24,7 @@ from ..networks.symmetry import tensors
 from ..system import device as devices
 from ..system.device import Stopwatch, check_sums, rows_per_batch, sum_dtype
 from ..system.runtime import Runtime
+from .grouping import level_generator
 from .joint_spaces import Levels
 from .moments import Moments, MomentSums, Rows, dual_bytes, dual_is_cheaper
 from .moments.layersums import LayerSums
@@ -383,8 +384,3 @@ class Step:
 def chosen(tensor: Tensor, counted: Tensor | None) -> Tensor:
     """The rows (n, width) that count, of a tensor of tokens (B, T, width) or of rows; or the tensor itself."""
     return tensor if counted is None else tensor.flatten(0, -2)[counted]
-
-
-def level_generator(seed: int, index: int) -> torch.Generator:
-    """Random generator of one level, whose numbers do not depend on what other levels draw."""
-    return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)

@@ -44,6 +44,11 @@ class Block(Layer):
         return self.size
 
     @property
+    def reads(self) -> list[fx.Node]:
+        """Its start."""
+        return [self.start]
+
+    @property
     def parts(self) -> int:
         """None of its own."""
         return 1
@@ -106,12 +111,6 @@ class ByDescent:
         self.fit, self.groups, self.model = fit, groups, model
         fused, first = groups.fused.weights, groups.nets[0].weights
         fused.update({name: first[name] for name in fused if name in first and first[name].shape == fused[name].shape})
-
-    def before(self, number: int) -> list[fx.Node]:
-        """What is read of the fused network."""
-        block = self.groups.fused.layers[number]
-        assert isinstance(block, Block)
-        return [block.start]
 
     def fitted(self, step: Step, found: Grouping, s: Tensor, monitor: Monitor) -> Fitted:
         """Train a block's weights, starting at parent 0's where shapes are alike.

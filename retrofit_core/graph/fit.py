@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor
 
 from ..fusion.fit import Ridge
 from ..fusion.fit.ridge import IN_BLOCKS, WITH_ATTENTIONS, _as_varied, closed_form_report
@@ -47,7 +47,8 @@ class ClosedForm:
         if fit.ridge == "auto" and fused.branched:
             self.strength = WITH_ATTENTIONS if attentions else IN_BLOCKS
         maps = fit.needs_parents_weights or (fit.toward == "auto" and not fused.branched)
-        unmapped = _unmapped(groups, attentions) if maps else ""
+        numbers = [number for number in range(len(fused.layers)) if maps and (attentions or not mapped(groups, number))]
+        unmapped = next((fused.layers[number].name for number in numbers if not fused.layers[number].table), "")
         if unmapped and fit.needs_parents_weights:
             raise ValueError(
                 f"layer {unmapped!r} does not read its inputs neuron by neuron, so the parents' weights cannot be mapped onto "
@@ -61,11 +62,6 @@ class ClosedForm:
                     "only for chains of layers that read every neuron at the same places. Leave it out."
                 )
 
-    def before(self, number: int) -> list[fx.Node]:
-        """What is read of the fused network."""
-        layer = self.groups.fused.layers[number]
-        return [] if layer.table else list({op.x: op for op in layer.operations} | dict.fromkeys(layer.stream))
-
     def solve(self, step: Step, sums: Moments | Rows, parts: Tensor | None) -> Solution:
         """Every parent neuron's own fit, or its own weights; its Gram matrix (m, m) is that by which neurons are grouped.
 
@@ -73,7 +69,7 @@ class ClosedForm:
             parts: (m,) see `Groups.parts_of_columns`.
         """
         fit, m, last = self.fit, sum(step.widths), step.number in self.groups.fused.last
-        W0 = _parents_weights(step, self.groups, parts) if self.pulls or not fit.refit else None
+        W0 = parents_weights(step, self.groups, parts) if self.pulls or not fit.refit else None
         solution = solve(sums, self.strength, toward=W0 if self.pulls else None)
         if W0 is not None and not fit.refit:  # means of the parents' weights in place of fitted ones
             solution = replace(solution, weights=lambda A: W0 @ A, missed=partial(squared_misses, sums))
@@ -88,21 +84,16 @@ class ClosedForm:
 # --- the parents' own weights -----------------------------------------------------------------------------------------------
 
 
-def _unmapped(groups: Groups, attentions: bool) -> str:
-    """The name of the first layer that does not read equally many copies of the same neurons in all networks; empty: none."""
-    for number, layer in enumerate(groups.fused.layers):
-        if layer.table:
-            continue
-        read = [
-            [({*map(tuple, columns[:, ::2].tolist())}, kernel) for columns, kernel in map(net.inputs, operations)]
-            for net, operations in ((net, net.layers[number].operations) for net in groups.nets)
-        ]
-        if attentions or layer.mixes or any(of_net != read[-1] for of_net in read):
-            return layer.name
-    return ""
+def mapped(groups: Groups, number: int) -> bool:
+    """Whether a layer reads equally many copies of the same neurons in all networks, at equally many positions."""
+    read = [
+        [({*map(tuple, columns[:, ::2].tolist())}, kernel) for columns, kernel in map(net.inputs, operations)]
+        for net, operations in ((net, net.layers[number].operations) for net in groups.nets)
+    ]
+    return not groups.fused.layers[number].mixes and all(of_net == read[-1] for of_net in read)
 
 
-def _parents_weights(step: Step, groups: Groups, parts: Tensor | None) -> Tensor:
+def parents_weights(step: Step, groups: Groups, parts: Tensor | None) -> Tensor:
     """W0: weights of several neurons in one group are summed, those of fused neurons without a member are 0; zeros (p, d) for the
     stream, and W0 again for the layers' outputs before a function."""
     layer, found = step.layer, []
@@ -179,13 +170,13 @@ def fitted(step: Step, sums: Moments | Rows, solution: Solution, found: Grouping
     layer, targets = step.layer, found.targets(s)
     if layer.functions:
         return _activated(step, sums, solution, targets)
-    missing = replace(targets, A=torch.cat([targets.A, _stream(step)]))
+    missing = replace(targets, A=torch.cat([targets.A, less_stream(step)]))
     V = solution.weights(missing.A)
     write(layer, step.nets[-1].weights, V)
     return closed_form_report(sums, found, s, solution, missing, V, bool(layer.stream))
 
 
-def _stream(step: Step) -> Tensor:
+def less_stream(step: Step) -> Tensor:
     """(d or 0, d) the weights of the stream in what is missing."""
     d = step.layer.width
     return -torch.eye(d, dtype=torch.float64, device=step.device)[: d * bool(step.layer.stream)]
@@ -196,7 +187,7 @@ def _activated(step: Step, sums: Moments | Rows, solution: Solution, targets: Ta
     layer, net, m, d = step.layer, step.nets[-1], sum(step.widths), step.layer.width
     first = torch.cat([targets.A.new_zeros(m + d * bool(layer.stream), d), targets.A])
     dtype = next(iter(net.weights.values())).dtype
-    missing = torch.cat([targets.A, _stream(step)]).to(dtype)
+    missing = torch.cat([targets.A, less_stream(step)]).to(dtype)
     rows: Sequence[tuple[Tensor, Tensor]] = [(x[:, 0], z[:, : len(missing)] @ missing) for x, z in step.rows(dtype)]
 
     def function(u: Tensor) -> Tensor:

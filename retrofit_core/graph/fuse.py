@@ -15,12 +15,11 @@ from torch.utils import _pytree as pytree
 from ..fusion.algorithm import Retrofit
 from ..fusion.fit import Gradient, Ridge
 from ..fusion.fit.heads import read_back
-from ..fusion.grouping import Grouping, assigned
+from ..fusion.grouping import Grouping, assigned, level_generator
 from ..fusion.importance import Importance, Uniform
 from ..fusion.moments import dual_bytes, dual_is_cheaper
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report, table_row
 from ..fusion.samples import as_inputs, parents_data
-from ..fusion.walk import level_generator
 from ..networks.norm_statistics import reset_statistics
 from ..networks.outputs import check_class_scores
 from ..system import device as devices
@@ -35,7 +34,7 @@ from .layers import Layer, weight_of
 from .network import Network, networks_of
 from .scores import check_scores, parents_scores
 from .tracing import Inputs, check_copy, leaves_of
-from .walk import Step, Walk, side_by_side
+from .walk import Step, Walk
 
 
 def fuse(
@@ -163,11 +162,12 @@ class Fusion:
         monitor.emit("plan", names=names, widths=[*zip(*widths[:-1], strict=True)], fused=widths[-1])
         clock = devices.Stopwatch(device)
         for number in monitor.each("level", range(len(names))):  # line 1: bottom-up
-            s = self._weights([parent.values[number] for parent in scored], number).to(device)  # line 3
+            raw = [parent.values[number] for parent in scored]
+            s = self.groups.weights(number, raw, self.method.head, self.class_shares).to(device)  # line 3
             votes = s if self.method.head.startswith("ensemble") and number in self.fused.last else None
             generator = level_generator(self.seed, number)
             step = Step(self.nets, walks, number, clock, self.tokens, self.batches, generator, votes)
-            step.go(self.form.before(number), memory - self._bytes(number))
+            step.go(step.layer.reads, memory - self._bytes(number))
             self._fit_heads(step)
             self.reports.append(replace(self._layer(step, s), stream=self._stream(number), seconds=clock.read()))
             monitor.emit("fitted", row=table_row(self.reports[-1]))
@@ -226,30 +226,6 @@ class Fusion:
         writers = self.groups.writers[spaces[0]] if alone else []
         return self.fused.layers[writers[0]].name if len(writers) > 1 else ""
 
-    # --- weights of neurons -----------------------------------------------------------------------------------------------------
-
-    def _weights(self, scores: Sequence[Tensor], number: int) -> Tensor:
-        """(m,) weights of a layer's neurons; classes get those of the head.
-
-        Args:
-            scores: (width,) of each parent.
-        """
-        if self.fused.layers[number].mixes:
-            return torch.cat(
-                [torch.full((net.widths[number],), 1 / net.widths[number]).double() for net in self.nets[:-1]]
-            )
-        head, shares, weights = self.method.head, self.class_shares, self.groups.of_layer(number)
-        widths, mean = [len(s) for s in scores], torch.cat(list(scores)).mean()
-        for k, (own, s) in enumerate(zip(weights.split(widths), scores, strict=True)):
-            classes = self.nets[k].columns[number][:, 0] < 0
-            if head in ("scores", "ensemble"):
-                own[classes] = s[classes].to(own)
-            elif self.method.needs_shares and shares is not None and int(classes.sum()) == shares.shape[1]:
-                own[classes] = shares[k].to(own)
-            else:
-                own[classes] = mean.to(own)
-        return weights
-
     # --- groups -----------------------------------------------------------------------------------------------------------------
 
     def _group(
@@ -277,19 +253,7 @@ class Fusion:
             family = self.fused.spaces[space].family
             if family is not None and family not in self.groups.parts:
                 later |= set(self.groups.family(space))
-        ahead = [replace(step, number=k, votes=None) for k in sorted(later - {step.number})]
-        if not ahead:
-            return {}
-        sums = {other.number: 0.0 for other in ahead}
-        for number in range(len(self.batches)):
-            values = [
-                walk.ahead(number, net.weights, [net.layers[other.number].place for other in ahead])
-                for net, walk in zip(self.nets[:-1], step.walks, strict=False)
-            ]
-            for other in ahead:
-                z = side_by_side(other.neurons(values), devices.sum_dtype(step.device), other.counted[number])
-                sums[other.number] = sums[other.number] + (z.T @ z).double()
-        return sums
+        return step.grams(later - {step.number})
 
     # --- heads ------------------------------------------------------------------------------------------------------------------
 

@@ -139,6 +139,27 @@ class Groups:
             found.append(s)
         return torch.cat(found)
 
+    def weights(self, number: int, raw: Sequence[Tensor], head: str, shares: Tensor | None) -> Tensor:
+        """(m,) weights of a layer's neurons in its targets: their scores; of classes, what the head asks for.
+
+        Args:
+            raw: (width,) scores of each parent.
+            shares: (n, classes) see `fuse`.
+        """
+        if self.fused.layers[number].mixes:
+            widths = [net.widths[number] for net in self.nets[:-1]]
+            return torch.cat([torch.full((width,), 1 / width).double() for width in widths])
+        weights, mean = self.of_layer(number), torch.cat(list(raw)).mean()
+        for k, (own, s) in enumerate(zip(weights.split([*map(len, raw)]), raw, strict=True)):
+            classes = self.nets[k].columns[number][:, 0] < 0
+            if head in ("scores", "ensemble"):
+                own[classes] = s[classes].to(own)
+            elif head == "shares" and shares is not None and int(classes.sum()) == shares.shape[1]:
+                own[classes] = shares[k].to(own)
+            else:
+                own[classes] = mean.to(own)
+        return weights
+
     # --- groups -----------------------------------------------------------------------------------------------------------------
 
     def keep(self, space: int) -> None:
@@ -175,9 +196,9 @@ class Groups:
         """(n,) the fused part to which each neuron's part is assigned."""
         family = self.fused.spaces[space].family
         assert family is not None
-        return self.parts[family][self._own_parts(space)]
+        return self.parts[family][self.parts_in(space)]
 
-    def _own_parts(self, space: int) -> Tensor:
+    def parts_in(self, space: int) -> Tensor:
         """(n,) each neuron's part, with all parents' parts numbered one after another."""
         found, start = [], 0
         for net in self.nets[:-1]:
@@ -207,7 +228,7 @@ class Groups:
         for number in self.family(space):
             of = int(self.fused.columns[number][0, 0])
             parts = torch.empty(sum(map(len, self.columns(number)[:-1])), dtype=torch.int64)
-            parts[self.places(of, number)[0]] = self._own_parts(of)[:, None]
+            parts[self.places(of, number)[0]] = self.parts_in(of)[:, None]
             products.append(part_gram(grams[number], parts.to(grams[number].device)))
             s = self.of_layer(number)
             sums.append(torch.zeros(int(parts.max()) + 1, dtype=torch.float64).index_add_(0, parts, s))

@@ -110,6 +110,11 @@ class Layer:
         return self.operations[0].value
 
     @property
+    def reads(self) -> list[fx.Node]:
+        """What a fit reads of the network: its operations' inputs and the stream; nothing for a table."""
+        return [] if self.table else list(dict.fromkeys([*(op.x for op in self.operations), *self.stream]))
+
+    @property
     def place(self) -> fx.Node:
         """Where its neurons are compared: at its end, or before if it mixes positions."""
         return self.value if self.mixes else self.end
@@ -205,7 +210,7 @@ def _add_norm(graph: Graph, neurons: Neurons, op: Operation) -> None:
     if len(users) == 1 and name_of(after := users[0]) == "batch_norm" and after.args[0] is op.node:
         vectors = tuple(graph.names.get(vector) for vector in after.args[1:5])
         alone = all(graph.users[graph.weights[name]] == [after] for name in vectors if name)
-        if op.axis == 1 and alone and vectors[2] and vectors[3]:
+        if op.axis % len(neurons.shape(op.node)) == 1 and alone and vectors[2] and vectors[3]:
             op.norm, op.vectors, op.epsilon = after, vectors, after.args[7]
 
 

@@ -5,7 +5,6 @@ Then every parent continues with its own remaining layers, and reads each neuron
 
 from collections.abc import Iterator, Sequence
 
-import torch
 from torch import Tensor, fx
 
 from ..fusion.fit.heads import read_back
@@ -17,60 +16,50 @@ from .network import Network
 from .walk import Batch, Walk
 
 
-def stopped(
-    nets: Sequence[Network], reports: Sequence[LevelReport], batches: Sequence[Batch], memory: int
-) -> Iterator[list[Tensor]]:
+def stopped(groups: Groups, reports: Sequence[LevelReport], batch: Batch) -> Iterator[list[Tensor]]:
     """After each layer, the logits (B, classes) of each parent, stopped there.
 
     Args:
-        nets: parents and, last, the fused network, all of one code; the widths may differ.
+        groups: see `groups_of`.
         reports: of the fusion's layers.
-        memory: bytes for values of the fused network that are kept between layers.
     Raises:
-        ValueError: they are not of one code, or neurons lie along several axes where the fusion stops.
+        ValueError: the networks are not of one code, or neurons lie along several axes where the fusion stops.
     """
-    *parents, fused = nets
-    groups = groups_of(nets, reports)
-    walk = Walk(fused.graph, batches, next(iter(fused.weights.values())).device, memory)
+    *parents, fused = groups.nets
+    if len({len(net.graph.nodes) for net in groups.nets}) > 1:
+        raise ValueError("the networks have other operations, so none can go on where another one stopped.")
+    walk = Walk(fused.graph, [batch], next(iter(fused.weights.values())).device, 1 << 62)
     for number, layer in enumerate(fused.layers):
-        walk.go([layer.end], memory)
+        walk.go([layer.end], walk.memory)
+        walk.values(0, fused.weights)
         constant = {other.end for other in fused.layers[: number + 1]} - fused.graph.of_data
         alive = constant | {node for node in walk.kept if node not in fused.graph.inputs}
-        found: list[list[Tensor]] = [[] for _ in parents]
-        for batch, tensors in enumerate(batches):
-            walk.values(batch, fused.weights)
-            values = walk.ahead(batch, fused.weights, alive)
-            for k, net in enumerate(parents):
-                given = net.graph.given([tensor.to(walk.device) for tensor in tensors])
-                for node, value in values.items():
-                    given[net.graph.nodes[fused.graph.place[node]]] = _read(nets, groups, reports, k, node, value)
-                output = net.graph.run(net.weights, given, net.graph.outputs[:1])
-                found[k] += output.values()
-        yield [torch.cat(of_parent) for of_parent in found]
+        values, found = walk.ahead(0, fused.weights, alive), list[Tensor]()
+        for k, net in enumerate(parents):
+            given = net.graph.given([tensor.to(walk.device) for tensor in batch])
+            for node, value in values.items():
+                given[net.graph.nodes[fused.graph.place[node]]] = _read(groups, reports, k, node, value)
+            found += net.graph.run(net.weights, given, net.graph.outputs[:1]).values()
+        yield found
 
 
 def groups_of(nets: Sequence[Network], reports: Sequence[LevelReport]) -> Groups:
-    """The groups of all spaces, as a fusion's reports have them.
-
-    Raises:
-        ValueError: the networks are not of one code.
-    """
-    if len({len(net.graph.nodes) for net in nets}) > 1:
-        raise ValueError("the networks have other operations, so none can go on where another one stopped.")
+    """The groups of all spaces, and of the parts that hold their neurons, as a fusion's reports have them."""
     groups = Groups(nets, SameIndex())
     for space, writers in groups.writers.items():
         groups.keep(space)
         for number in writers[:1] if not (writers and reports[writers[0]].weights is not None) else ():
             theirs, ours = groups.places(space, number)
             groups.labels[space] = (reports[number].labels[theirs[:, 0], None] == ours[:, 0]).int().argmax(1)
+        if (family := nets[-1].spaces[space].family) is not None:
+            own, fused = groups.parts_in(space), nets[-1].spaces[space].parts[groups.labels[space]]
+            groups.parts[family] = fused.new_empty(int(own.max()) + 1).index_copy_(0, own, fused)
     return groups
 
 
-def _read(
-    nets: Sequence[Network], groups: Groups, reports: Sequence[LevelReport], k: int, node: fx.Node, value: Tensor
-) -> Tensor:
+def _read(groups: Groups, reports: Sequence[LevelReport], k: int, node: fx.Node, value: Tensor) -> Tensor:
     """A parent's value of a node from the fused network's."""
-    fused, net = nets[-1], nets[k]
+    fused, net = groups.fused, groups.nets[k]
     number = next((number for number, layer in enumerate(fused.layers) if layer.end is node), None)
     if number is not None and (weights := reports[number].weights) is not None:  # heads
         reading = read_back(weights.double(), reports[number].gram.double()).split(reports[number].widths, 1)[k]

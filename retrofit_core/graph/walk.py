@@ -7,7 +7,7 @@ Legend: N rows = samples x positions, m neurons of all parents, d fused neurons,
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, fx
@@ -15,7 +15,7 @@ from torch import Tensor, fx
 from ..fusion.moments import Moments, MomentSums, Rows, dual_bytes, dual_is_cheaper
 from ..fusion.moments.lags import MIN_CHANNELS, LagSums
 from ..fusion.targets import of_ensemble
-from ..system.device import CHUNK_BYTES, Stopwatch, check_sums, rows_per_batch
+from ..system.device import CHUNK_BYTES, Stopwatch, check_sums, rows_per_batch, sum_dtype
 from .graph import Graph, Values
 from .layers import Layer, moved_back, rows_of
 from .network import Network
@@ -189,7 +189,7 @@ class Step:
         """For each batch: the inputs of the fused layer's operations; z (N, columns), see `outputs`; and which rows count."""
         for ends, given, counted in self.batches():
             with self.clock.phase("moments"):
-                z = self._voted(side_by_side(self.outputs(ends, given, dtype, targets), dtype, counted))
+                z = self.voted(side_by_side(self.outputs(ends, given, dtype, targets), dtype, counted))
             yield [given[op.x] for op in self.layer.operations], z, counted
 
     def rows(self, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:
@@ -250,17 +250,34 @@ class Step:
         sums = MomentSums(sum(len(net.columns[self.number]) for net in self.nets[:-1]), device=self.device)
         for ends, _, counted in self.batches():
             with self.clock.phase("moments"):
-                sums.add(self._voted(side_by_side(self.neurons(ends), torch.float64, counted)))
+                sums.add(self.voted(side_by_side(self.neurons(ends), torch.float64, counted)))
         return sums.finish()
+
+    def grams(self, later: Collection[int]) -> dict[int, Tensor]:
+        """(m, m) inner products of the parents' neurons at later layers, to which they run ahead."""
+        ahead = [replace(self, number=number, votes=None) for number in sorted(later)]
+        sums = {
+            other.number: MomentSums(sum(len(net.columns[other.number]) for net in self.nets[:-1]), device=self.device)
+            for other in ahead
+        }
+        for number in range(len(self.inputs) * bool(ahead)):
+            values = [
+                walk.ahead(number, net.weights, [net.layers[other.number].place for other in ahead])
+                for net, walk in zip(self.nets[:-1], self.walks, strict=False)
+            ]
+            for other in ahead:
+                z = side_by_side(other.neurons(values), sum_dtype(self.device), other.counted[number])
+                sums[other.number].add(z)
+        return {number: found.finish().zz for number, found in sums.items()}
 
     def targets(self, A: Tensor) -> Iterator[tuple[Values, Tensor]]:
         """For each batch: the fused network's values, and the targets z A (B, positions, d)."""
         for (ends, given, _), batch in zip(self.batches(), self.inputs, strict=True):
             views = self.neurons(ends)
-            z = self._voted(side_by_side(views, views[0].dtype))
+            z = self.voted(side_by_side(views, views[0].dtype))
             yield given, (z @ A.to(z)).view(len(batch[0]), -1, A.shape[1])
 
-    def _voted(self, z: Tensor) -> Tensor:
+    def voted(self, z: Tensor) -> Tensor:
         """The parents' outputs, or the ensemble's answer in the place of each, in the same memory."""
         if self.votes is not None:
             logits = z[:, : len(self.votes)].unflatten(1, (len(self.widths), -1))

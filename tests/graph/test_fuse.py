@@ -15,12 +15,12 @@ from retrofit_core.graph import fuse as graph_fuse
 from retrofit_core.graph import network as graph_network
 from retrofit_core.graph.fuse import fuse
 from retrofit_core.graph.network import networks_of
-from retrofit_core.graph.stopped import stopped
+from retrofit_core.graph.stopped import groups_of, stopped
 from retrofit_core.methods import METHODS
 from retrofit_core.system.runtime import Runtime
 from tests.drawn import drawn, in_another_order
 from tests.families import FAMILIES, FOLLOWED, network
-from tests.networks import labels, normal
+from tests.networks import CNN_SHAPE, batchnorm_cnn, labels, normal
 from tests.test_twins import shuffled
 
 OLD = {"ridge": "0.01x", "toward": "zero"}
@@ -194,12 +194,9 @@ def test_sums_do_not_depend_on_batches_or_memory(monkeypatch):
 
 
 @pytest.mark.parametrize("widths", [(8, 8), (8, 5), (5, 7)])
-def test_widths_may_differ(widths):
-    def chain(width):
-        return nn.Sequential(nn.Linear(6, width), nn.ReLU(), nn.Linear(width, 3)).double()
-
-    x, parents = normal(40, 6), [chain(width) for width in widths]
-    target = chain(6)
+def test_widths_may_differ_and_batchnorms_are_behind_maps_or_rows(widths):
+    x, parents = normal(40, *CNN_SHAPE), [batchnorm_cnn((width, 5), seed=k) for k, width in enumerate(widths)]
+    target = batchnorm_cnn((6, 4), seed=2)
     new = fused(parents, x, target=target, **OLD).model(x)
     old = METHODS["KF-Linear"](parents, x, target=target, **OLD, device="cpu").model(x)
     assert off(new, old) < 1e-6
@@ -247,7 +244,8 @@ def test_stopped_anywhere_a_fusion_with_a_shuffled_copy_is_the_network_and_at_th
     twin = shuffled(model, x[:20], torch.Generator().manual_seed(3))
     for parents in ([model, twin], [model, other]):
         result = fused(parents, x, ridge=0.0, toward="zero")
-        after = [*stopped(networks_of([*parents, result.model], x), result.levels, [[x[:30]], [x[30:]]], 1 << 20)]
+        groups = groups_of(networks_of([*parents, result.model], x), result.levels)
+        after = [*stopped(groups, result.levels, [x])]
         assert len(after) == len(result.levels)
         for said in after[-1] if parents[1] is other else sum(after, []):
             assert off(said, logits(result.model(x))) < 1e-6

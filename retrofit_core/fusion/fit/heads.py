@@ -15,9 +15,9 @@ from torch import Tensor
 
 from ...networks.attention import attention_maps, mixed_values, of_heads
 from ...networks.levels import Heads, Level
-from ..grouping import Grouping, assigned, check_grouping
+from ..grouping import Grouping, assigned, check_grouping, level_generator
 from ..moments import MomentSums
-from ..walk import Step, Walk, chosen, level_generator
+from ..walk import Step, Walk, chosen
 
 #: Eigenvalues below this fraction of the largest count as zero.
 CUTOFF = 1e-12

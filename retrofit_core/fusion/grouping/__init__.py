@@ -6,7 +6,16 @@ subclass of `Grouper`, whose fields are its options, and one line in GROUPINGS. 
 """
 
 from .assignment import PRECISION, assigned, first_least
-from .base import Grouper, Grouping, check_grouping, grouped, grouped_cost, ordered_like, pairwise_costs
+from .base import (
+    Grouper,
+    Grouping,
+    check_grouping,
+    grouped,
+    grouped_cost,
+    level_generator,
+    ordered_like,
+    pairwise_costs,
+)
 from .controls import Random, SameIndex
 from .hungarian import Hungarian
 from .kmeans import KMeans
@@ -32,6 +41,7 @@ __all__ = [
     "first_least",
     "grouped",
     "grouped_cost",
+    "level_generator",
     "ordered_like",
     "pairwise_costs",
 ]

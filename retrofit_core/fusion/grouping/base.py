@@ -138,6 +138,11 @@ def pairwise_costs(gram: Tensor, scores: Tensor, first: int) -> Tensor:
     return s * t / (s + t).clamp_min(1e-300) * distances
 
 
+def level_generator(seed: int, index: int) -> torch.Generator:
+    """Random generator of one level, whose numbers do not depend on what other levels draw."""
+    return torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63)
+
+
 def grouped(
     grouping: Callable[..., Grouping],
     gram: Tensor,

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...fusion.grouping import Grouping, assigned
-from ...fusion.walk import level_generator
+from ...fusion.grouping import Grouping, assigned, level_generator
 
 
 def regrouped(
