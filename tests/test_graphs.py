@@ -108,7 +108,7 @@ def test_fits_by_gradient_are_the_same(both, training_mode):
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_training_is_the_same(both, optimizer, precision):
     device, images = cuda(), load("digits", "train")
-    words = {"crop": 1, "flip": True, "cutmix": True, "clip": 1.0, "optimizer": optimizer, "precision": precision}
+    words = {"crop": 1, "flip": True, "cutmix": True, "optimizer": optimizer, "precision": precision}
 
     def trained():
         model = build({"architecture": "cnn"}, seed=0)

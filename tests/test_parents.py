@@ -138,12 +138,6 @@ def test_twins_are_shuffled_and_share_function_and_rows(tmp_path):
     assert all(torch.equal(value, before[name]) for name, value in tensors(trained[1]["model"]).items())
 
 
-def test_a_twin_alone_needs_its_original(tmp_path):
-    config = dataclasses.replace(QUICK, split="full", twins=True)
-    with pytest.raises(ValueError, match="twin of parent 0, which does not exist yet"):
-        train_parents(config, tmp_path / "parents", only=1)
-
-
 @pytest.mark.slow
 def test_a_cancelled_training_names_what_is_missing_and_goes_on_bit_for_bit(tmp_path):
     train_parents(QUICK, tmp_path / "straight")

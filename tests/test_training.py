@@ -215,20 +215,6 @@ def test_a_part_of_autoaugment_reaches_the_batches(digits, generator):
     assert 0 < same < 0.8  # AutoContrast and the like leave many digits as they are
 
 
-def test_clipping_bounds_the_gradient(digits, monkeypatch):
-    lengths = []
-    step = torch.optim.SGD.step
-
-    def watched(self, *arguments):
-        grads = [parameter.grad for group in self.param_groups for parameter in group["params"]]
-        lengths.append(torch.cat([grad.flatten() for grad in grads]).norm().item())
-        return step(self, *arguments)
-
-    monkeypatch.setattr(torch.optim.SGD, "step", watched)
-    train(network(), digits, torch.arange(100), epochs=1, optimizer="sgd", clip=0.01)
-    assert lengths and max(lengths) <= 0.0101
-
-
 def test_bfloat16_trains_and_leaves_float32_weights(digits):
     mixed, plain = network(), network()
     settings = {"epochs": 6, "learning_rate": 0.01}
@@ -239,28 +225,6 @@ def test_bfloat16_trains_and_leaves_float32_weights(digits):
     assert losses[0] == pytest.approx(losses[1], rel=0.05) and losses[1] < 1.9
     assert {tensor.dtype for tensor in mixed.state_dict().values()} == {torch.float32}
     assert not torch.equal(mixed.classifier.weight, plain.classifier.weight)
-
-
-@pytest.mark.slow
-def test_a_compiled_training_takes_its_steps_on_the_compiled_network(digits, tmp_path, monkeypatch):
-    """With the compiler's front end alone, which changes no sum; the state goes on without it."""
-    steps, real = [], torch.compile
-
-    def traced(model):
-        network = real(model, backend="eager")
-        return lambda x: steps.append(len(x)) or network(x)
-
-    monkeypatch.setattr(torch, "compile", traced)
-    plain, compiled = network(dropout=True), network(dropout=True)
-    rows, settings = torch.arange(100), {"batch": 32, "epochs": 2, "cutmix": True}
-    train(plain, digits, rows, **settings)
-    stop = Monitor(cancelled=lambda: len(steps) == 4)
-    state = tmp_path / "state.pt"
-    with pytest.raises(Cancelled):
-        train(compiled, digits, rows, **settings, compile=True, state=state, monitor=stop)
-    assert steps == [32, 32, 26, 32]
-    train(compiled := network(dropout=True), digits, rows, **settings, state=state)
-    assert_equal(tensors(compiled), tensors(plain))
 
 
 def test_auto_is_bfloat16_where_the_processor_has_it(monkeypatch):

@@ -43,9 +43,6 @@ class Best:
 def stepping(
     loss: Callable[..., Tensor],
     optimiser: torch.optim.Optimizer,
-    *,
-    before_update: Callable[[], object] = lambda: None,
-    replay: bool = True,
 ) -> Callable[..., Tensor]:
     """A function that takes one step on a batch, as tensors by position, and returns the loss before it, a scalar.
 
@@ -53,20 +50,17 @@ def stepping(
 
     Args:
         loss: mean loss of a batch.
-        before_update: called once gradients are set, such as to clip them.
-        replay: whether the same kernels run for every batch of a shape.
     """
 
     def step(*batch: Tensor) -> Tensor:
         optimiser.zero_grad(set_to_none=True)
         error = loss(*batch)
         error.backward()
-        before_update()
         optimiser.step()
         return error.detach()
 
     groups = optimiser.param_groups
-    if replay and all(group.get("capturable") for group in groups):
+    if all(group.get("capturable") for group in groups):
         return replayed(step, groups[0]["params"][0].device)
     return step
 

@@ -1,7 +1,6 @@
 """train() and finetune(): the loop for training and fine-tuning."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +17,7 @@ from ..data.augment import POLICIES, augmented
 from ..networks.outputs import as_classifier
 from ..system import device as devices
 from ..system.monitor import LISTED, Monitor
-from ..system.registry import find
+from ..system.registry import find, known_name
 from ..system.settings import AT_LEAST_ONE, COUNT, SEED, Range
 from . import state as states
 from .batches import PixelSource, epoch_of, steps_in
@@ -31,8 +30,6 @@ from .state import Progress, Quality
 
 #: float32 numbers in the widest CPU vector.
 VECTOR = 16
-#: Largest share of time for writing the state; if it would take more, some epochs are skipped.
-WRITING = 0.1
 CHECKED = 500  # batch size for the held-out rows
 #: Allowed numbers; that of "floor" ends at the learning rate.
 RANGES = {
@@ -42,7 +39,6 @@ RANGES = {
     "weight_decay": Range(0),
     "warmup": Range(0),
     "label_smoothing": Range(0, 1, without_high=True),
-    "clip": Range(0, without_low=True),
     "crop": COUNT,
     "holdout": Range(0, 1, without_high=True),
     "seed": SEED,
@@ -57,10 +53,9 @@ class TrainSettings:
     the logits of parents trained on different classes comparable.
 
     Attributes:
-        optimizer: an entry of OPTIMIZERS, or a function (parameters, rate, decay) -> optimiser.
+        optimizer: an entry of OPTIMIZERS.
         schedule: an entry of SCHEDULES, after a linear warm-up over `warmup` epochs (at most half of all).
         floor: the lowest rate of the schedule (eta_min).
-        clip: largest gradient norm; larger gradients are scaled down.
         crop: black padding before a random crop to the original size.
         flip, policy, cutmix: random flips, an AutoAugment policy (cifar10, imagenet or svhn), see `batches.cutmix`.
         holdout: share of each class's rows held out to choose the epoch; 0: keep the last epoch.
@@ -73,14 +68,13 @@ class TrainSettings:
 
     epochs: int = 20
     batch: int = 64
-    optimizer: str | Callable[..., torch.optim.Optimizer] = "adamw"
+    optimizer: str = "adamw"
     learning_rate: float = 3e-3
     weight_decay: float = 1e-4
-    schedule: str | Callable[..., float] = "cosine"
+    schedule: str = "cosine"
     warmup: float = 2.0
     floor: float = 0.0
     label_smoothing: float = 0.1
-    clip: float | None = None
     crop: int = 0
     flip: bool = False
     policy: str | None = None
@@ -91,13 +85,12 @@ class TrainSettings:
 
     def __post_init__(self) -> None:
         for name, numbers in {**RANGES, "floor": Range(0, self.learning_rate)}.items():
-            value = getattr(self, name)
-            if value is not None and not numbers.holds(value):
+            if not numbers.holds(value := getattr(self, name)):
                 raise ValueError(f"{name} is {value!r}. Use {numbers}.")
-        find(OPTIMIZERS, self.optimizer, "optimizer")
-        find(SCHEDULES, self.schedule, "schedule")
+        known_name(OPTIMIZERS, self.optimizer, "optimizer")
+        known_name(SCHEDULES, self.schedule, "schedule")
         if self.policy is not None:
-            find(POLICIES, self.policy, "AutoAugment policy")
+            known_name(POLICIES, self.policy, "AutoAugment policy")
         devices.autocast_dtype(self.precision, torch.device("cpu"))
 
 
@@ -110,7 +103,6 @@ def train(
     monitor: Monitor | None = None,
     device: str | torch.device | None = None,
     budget: int = devices.PIXEL_BYTES,
-    compile: bool = False,
     **settings: Any,
 ) -> list[dict[str, Any]]:
     """Train a classifier in place, restore its best epoch on held-out rows (the start is epoch 0), and leave it in eval
@@ -122,8 +114,6 @@ def train(
             CPU the result is bitwise that of an uninterrupted training.
         device: default: the model's. The model is moved back afterwards.
         budget: bytes of pixels to keep on the device; if they do not fit, they are decoded again for each epoch.
-        compile: take the steps with torch.compile. Needs a compiler and up to a minute, and rounds differently; a
-            state may be resumed with or without.
         settings: epochs=20, batch=64, learning_rate=3e-3 and the other fields of `TrainSettings`.
     Returns:
         One dict per epoch: epoch, epochs, loss, accuracy (% on the held-out rows, else None), best (the best epoch
@@ -142,8 +132,10 @@ def train(
     # For networks with several outputs; shares the model's weights.
     whole, model = model, as_classifier(model, images.inputs([0]))
     monitor, device = monitor or Monitor(), devices.pick(device) if device else devices.of(model)
-    autocast = _autocast(to, device)
-    facts = _facts(to, model, images, rows, autocast, with_images=state is not None)
+    reduced = devices.autocast_dtype(to.precision, device) == torch.bfloat16
+    autocast = partial(torch.autocast, device.type, dtype=torch.bfloat16, enabled=reduced)
+    state = Path(state) if state else None
+    facts = _facts(to, model, images, rows, reduced) if state else {}
     draw = torch.Generator().manual_seed(to.seed)
     is_held_out = held_out_of(images.labels[rows], to.holdout, draw)
     fitted, held_out = (~is_held_out).nonzero().flatten(), is_held_out.nonzero().flatten()
@@ -153,9 +145,15 @@ def train(
     with _on_device(model, device, images) as layout, _seeded(device, to.seed) as generators:
         optimizer = find(OPTIMIZERS, to.optimizer, "optimizer")(model.parameters(), to.learning_rate, to.weight_decay)
         progress = Progress(model, optimizer, [draw, *generators])
-        save = _Saver(Path(state) if state else None, facts, progress)
+        if state and state.exists():
+            states.restore(state, facts, progress)
         source = PixelSource(images, rows, device, budget)
-        step = _step(to, model, optimizer, autocast, compile)
+
+        def loss_of(inputs: Tensor, *labels: Tensor) -> Tensor:
+            with autocast():
+                return _error(model(inputs), to.label_smoothing, *labels)
+
+        step = stepping(loss_of, optimizer)
 
         def note(epoch: int, loss: float | None) -> None:
             with autocast():
@@ -180,7 +178,8 @@ def train(
             if not isfinite(loss):
                 raise ValueError(f"training diverged in epoch {epoch}: use a learning rate below {to.learning_rate}.")
             note(epoch, loss)
-            save(last=epoch == to.epochs)
+            if state:
+                states.write(state, facts, progress)
             monitor.emit("epoch", **progress.history[-1])
         if progress.best.state:
             progress.best.restore()
@@ -188,67 +187,18 @@ def train(
     return progress.history
 
 
-def _autocast(to: TrainSettings, device: torch.device) -> Callable[[], torch.autocast]:
-    """Makes the context in which the network runs: bfloat16 if the settings say so."""
-    reduced = devices.autocast_dtype(to.precision, device) == torch.bfloat16
-    return partial(torch.autocast, device.type, dtype=torch.bfloat16, enabled=reduced)
-
-
-def _facts(
-    to: TrainSettings, model: nn.Module, images: Images, rows: Tensor, autocast: Any, with_images: bool
-) -> dict[str, Any]:
-    """What a state must have been written with to be resumed; the images' content counts only where a state is kept."""
+def _facts(to: TrainSettings, model: nn.Module, images: Images, rows: Tensor, reduced: bool) -> dict[str, Any]:
+    """What a state must have been written with to be resumed."""
     return {
         "data": f"{images.name} {images.split}",
         "mean": list(images.mean),
         "std": list(images.std),
         "training_rows": states.digest({"rows": rows}),
-        **({"images": images.digest()} if with_images else {}),
+        "images": images.digest(),
         "initial_weights": states.digest(model.state_dict()),
         **vars(to),
-        "optimizer": _name(to.optimizer),
-        "schedule": _name(to.schedule),
-        "precision": "bfloat16" if autocast.keywords["enabled"] else "float32",
+        "precision": "bfloat16" if reduced else "float32",
     }
-
-
-def _step(
-    to: TrainSettings, model: nn.Module, optimizer: torch.optim.Optimizer, autocast: Any, compile: bool
-) -> Callable[..., Tensor]:
-    """Takes one step on a batch: inputs and labels, after CutMix two labels and their shares. Returns the loss."""
-    # Only for steps: batches of held-out rows have other sizes, and each would be compiled again.
-    network = torch.compile(model) if compile else model
-
-    def loss_of(inputs: Tensor, *labels: Tensor) -> Tensor:
-        with autocast():
-            return _error(network(inputs), to.label_smoothing, *labels)
-
-    def clip() -> None:
-        if to.clip is not None:
-            nn.utils.clip_grad_norm_(model.parameters(), to.clip)
-
-    return stepping(loss_of, optimizer, before_update=clip, replay=not compile)
-
-
-class _Saver:
-    """Restores a state file, then writes one after epochs, within a share of the time."""
-
-    def __init__(self, path: Path | None, settings: dict[str, Any], progress: Progress) -> None:
-        self.path, self.settings, self.progress = path, settings, progress
-        self.cost, self.written = 0.0, -float("inf")
-        if path and path.exists():
-            states.restore(path, settings, progress)
-
-    def __call__(self, last: bool) -> None:
-        start = time.perf_counter()
-        if self.path and (last or self.cost <= WRITING * (start - self.written)):
-            states.write(self.path, self.settings, self.progress)
-            self.written = time.perf_counter()
-            self.cost = self.written - start
-
-
-def _name(entry: str | Callable[..., Any]) -> str:
-    return entry if isinstance(entry, str) else getattr(entry, "__qualname__", type(entry).__qualname__)
 
 
 def held_out_of(labels: Tensor, part: float, draw: torch.Generator) -> Tensor:

@@ -105,7 +105,6 @@ def train_parents(
     overwrite: bool = True,
     test: bool = True,
     monitor: Monitor | None = None,
-    compile: bool = False,
 ) -> list[dict[str, Any]]:
     """Train the parents into a folder: parent-*.safetensors, splits.json and training.json (the config).
 
@@ -116,7 +115,6 @@ def train_parents(
         overwrite: replace finished parents.
         test: measure each parent on the test split, if there is one.
         monitor: gets the events of `train`, and a phase "training" per parent, with parent and parents.
-        compile: see `train`.
     Returns:
         One dict per requested parent: model (its file), class_counts, and the result of `evaluate` on the test split.
     Raises:
@@ -134,10 +132,6 @@ def train_parents(
     planned = plan(config, images)
     files = [Path(file) for file in config.files(folder)]
     indices = range(config.parts) if only is None else [only]
-    if config.twins and only and not files[0].exists():
-        raise ValueError(
-            f"--only {only}: this parent is a twin of parent 0, which does not exist yet. Train parent 0 first."
-        )
     for spec in {json.dumps(planned.specs[index], sort_keys=True): planned.specs[index] for index in indices}.values():
         check_suits(build(spec, seed=0), images)
     for index in indices:
@@ -157,7 +151,7 @@ def train_parents(
     for index in indices:
         if not (config.twins and index):
             monitor.emit("phase", name="training", parent=index, parents=1 if config.twins else config.parts)
-        model, facts = _parent(config, planned, files, index, resume, monitor, compile)
+        model, facts = _parent(config, planned, files, index, resume, monitor)
         measured = evaluate(model, tested) if tested else {}
         results.append({"model": str(files[index]), "class_counts": facts["class_counts"], **measured})
     return results
@@ -170,7 +164,6 @@ def _parent(
     index: int,
     resume: bool,
     monitor: Monitor,
-    compile: bool,
 ) -> tuple[nn.Module, dict[str, Any]]:
     """One parent, trained or permuted, and its checkpoint's facts."""
     settings, rows, spec = planned.settings[index], planned.rows[index], planned.specs[index]
@@ -197,7 +190,7 @@ def _parent(
             **{name: metadata.get(name) for name in ("validation_accuracy", "best_epoch")},
         )
         return model, facts
-    run = {**settings, "seed": seed, "device": config.device, "monitor": monitor, "compile": compile}
+    run = {**settings, "seed": seed, "device": config.device, "monitor": monitor}
     model = build(spec, seed=seed)
     model, _ = trained(files[index], model, planned.images, rows, run, facts, resume)
     return model, facts
