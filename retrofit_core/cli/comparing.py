@@ -54,8 +54,6 @@ class CompareRequest(Json, Logits, Overwrite):
         False, "Analyse each run's levels and save the analysis in its record, like `retrofit fuse --analyse`."
     )
     jobs: int = same_as(ReproduceRequest, "jobs")
-    backend: str = same_as(ReproduceRequest, "backend")
-    scheduler: str | None = same_as(ReproduceRequest, "scheduler")
     out: Path | None = setting(
         None,
         "Write leaderboard.csv and leaderboard.json to this folder, updated after each row. To stop "
@@ -103,11 +101,10 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     with advised(f"{again}{advice}"), progress(asked.json, asked.out) as monitor:
         ways: dict[str, Any] = {name: getattr(asked, name) for name in ("seeds", "images", "out")}
         ways |= {"records": records, "monitor": monitor}
-        if records and (asked.jobs > 1 or asked.backend != "loky" or asked.scheduler):
+        if records and asked.jobs > 1:
             from ..experiments.runner import record_in_parallel
 
-            spread = {name: getattr(asked, name) for name in ("jobs", "backend", "scheduler")}
-            ways["make"] = partial(record_in_parallel, root=records, monitor=monitor, **spread)
+            ways["make"] = partial(record_in_parallel, root=records, jobs=asked.jobs, monitor=monitor)
         board = sweep(configs[0], asked.over, **ways) if asked.over else compare_runs(configs, **ways)
     if asked.json:
         print_json(board.to_json())

@@ -102,8 +102,7 @@ def reproduce(asked: ReproduceRequest) -> None:
 
 def measure(tables: Sequence[Table], asked: ReproduceRequest) -> bool:
     """Measure what is missing; returns whether anything failed."""
-    if asked.backend == "loky":
-        pick(asked.device)  # raises once, not in every unit
+    pick(asked.device)  # raises once, not in every unit
     scale = scale_of(asked.scale or SCALE)
     planned = plan(cells_of(tables, asked), asked.folder, measured_in(asked.folder, asked.results).results)
     missing = [unit for unit, result in planned if result is None]
@@ -127,8 +126,6 @@ def measure(tables: Sequence[Table], asked: ReproduceRequest) -> bool:
             missing,
             asked.folder,
             jobs=asked.jobs,
-            backend=asked.backend,
-            scheduler=asked.scheduler,
             monitor=monitor,
             device=asked.device,
             on_result=on_result,

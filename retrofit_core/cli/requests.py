@@ -33,8 +33,6 @@ class ReproduceRequest(Overwrite):
         (), "More results, in addition to --folder: a file of results, a folder of them, or a runs folder. Repeatable."
     )
     jobs: int = setting(1, "Number of parallel processes.", AT_LEAST_ONE)
-    backend: str = setting("loky", "loky (processes on this machine) or dask (a cluster).")
-    scheduler: str | None = setting(None, "Address of a Dask scheduler, such as tcp://host:8786.")
     device: str = same_as(RunConfig, "device")
     list: bool = setting(False, "List the tables and how much of each is measured.")
     report: bool = setting(False, "Print what is measured, and measure nothing.")

@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, chdir, contextmanager, suppress
+from contextlib import ExitStack, chdir, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,6 @@ from ..runs.config import RunConfig
 from ..runs.execute import execute
 from ..runs.store import STATUS, UNIT, read_json
 from ..system import files
-from ..system.extras import require
 from ..system.monitor import Cancelled, Monitor
 from .cells import Cell
 from .results import Result, read_result
@@ -30,8 +29,6 @@ from .work import title, work
 
 OnResult = Callable[[Unit, Result | str], None]
 T = TypeVar("T")
-#: Seconds to wait for a cluster's first worker.
-PATIENCE = 60
 
 
 @dataclass(frozen=True)
@@ -85,42 +82,38 @@ def run(
     root: str | Path,
     *,
     jobs: int = 1,
-    backend: str = "loky",
-    scheduler: str | None = None,
     monitor: Monitor | None = None,
     deadline: float | None = None,
     device: str = "auto",
     on_result: OnResult | None = None,
 ) -> Outcome:
-    """Run missing units with joblib, wave by wave.
+    """Run missing units with joblib, wave by wave: in processes of this machine, or where the caller's `joblib.parallel_config`
+    says. A cluster's workers see `root` and the current folder under the same paths.
 
     Args:
         units: without results, each after those that it needs.
-        jobs: number of processes on this machine; a cluster uses all its workers.
-        backend: "loky" (processes of this machine) or "dask".
-        scheduler: address of a Dask scheduler, whose workers see `root` and the current folder under the same paths.
+        jobs: number of processes; above 1, a cluster uses all its workers.
         monitor: of units in this process, that is of a single job.
         deadline: time in seconds since 1970 at which all work stops; a training keeps its finished epochs.
         device: "auto" gives each process its own GPU if there are any.
         on_result: called with each unit and its result, or why it failed.
     Raises:
         Cancelled: the monitor requested it.
-        ValueError: an unknown backend, Dask without a scheduler or workers, the package is missing, or a process died.
+        ValueError: a process died.
     """
-    own = monitor if jobs == 1 and backend == "loky" else None  # joblib then works in this process
+    own = monitor if jobs == 1 else None  # joblib then works in this process
     results: dict[str, Result | str | None] = {}
-    with parallel_backend(backend, scheduler):
-        for wave in waves(units):
-            tasks = []
-            for unit in wave:
-                need = next((each for each in unit.needs() if isinstance(results.get(each.key()), str)), None)
-                failed = need and f"it needs {title(need)}, which failed: {results[need.key()]}"
-                ways = {"failed": failed, "deadline": deadline, "monitor": own}
-                tasks.append(partial(attempt, unit, Path(root).absolute(), **ways))
-            for index, result in spread(tasks, root, jobs=jobs, backend=backend, device=device):
-                results[wave[index].key()] = result
-                if on_result and result is not None:
-                    on_result(wave[index], result)
+    for wave in waves(units):
+        tasks = []
+        for unit in wave:
+            need = next((each for each in unit.needs() if isinstance(results.get(each.key()), str)), None)
+            failed = need and f"it needs {title(need)}, which failed: {results[need.key()]}"
+            ways = {"failed": failed, "deadline": deadline, "monitor": own}
+            tasks.append(partial(attempt, unit, Path(root).absolute(), **ways))
+        for index, result in spread(tasks, root, jobs=jobs, device=device):
+            results[wave[index].key()] = result
+            if on_result and result is not None:
+                on_result(wave[index], result)
     failed = [(unit, result) for unit in units if isinstance(result := results[unit.key()], str)]
     late = sum(result is None for result in results.values())
     return Outcome(len(results) - len(failed) - late, failed, late)
@@ -159,28 +152,24 @@ def record_in_parallel(
     root: str | Path,
     *,
     jobs: int = 2,
-    backend: str = "loky",
-    scheduler: str | None = None,
     monitor: Monitor | None = None,
 ) -> None:
     """Make the missing records of runs with joblib. What fails or is busy is left missing, so that `execute` says why.
 
     Args:
         runs: with the folders of their records in `root`.
-        jobs, backend, scheduler: as in `run`, which says what raises.
+        jobs: as in `run`.
     Raises:
-        Cancelled: the monitor requested it; finished levels are kept.
+        Cancelled: the monitor requested it.
+        ValueError: a process died.
     """
     monitor = monitor or Monitor()
     missing = [(config, folder) for config, folder in runs if read_json(folder / STATUS).get("state") != "done"]
     tasks = [partial(_record, config, folder.absolute()) for config, folder in missing]
     device = runs[0][0].device if runs else "auto"
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    with parallel_backend(backend, scheduler), suppress(TerminatedWorkerError):
-        for count, _ in enumerate(spread(tasks, root, jobs=jobs, backend=backend, device=device), 1):
-            monitor.emit("phase", name=f"{count} of {len(tasks)} runs are made", index=count, total=len(tasks))
-            monitor.check()
+    for count, _ in enumerate(spread(tasks, root, jobs=jobs, device=device), 1):
+        monitor.emit("phase", name=f"{count} of {len(tasks)} runs are made", index=count, total=len(tasks))
+        monitor.check()
 
 
 def _record(config: RunConfig, folder: Path, device: str) -> None:
@@ -193,29 +182,37 @@ def _record(config: RunConfig, folder: Path, device: str) -> None:
 
 
 def spread(
-    tasks: Sequence[Callable[[str], T]], root: str | Path, *, jobs: int, backend: str, device: str
+    tasks: Sequence[Callable[[str], T]], root: str | Path, *, jobs: int, device: str
 ) -> Iterator[tuple[int, T | str]]:
-    """Do tasks in processes, within `parallel_backend`; yields index and result of each as it finishes.
+    """Do tasks with joblib; yields index and result of each as it finishes.
 
     Args:
         tasks: functions of a device.
         root: the folder that they write to.
-        jobs, backend, device: as in `run`.
+        jobs, device: as in `run`.
     Returns:
         A sentence in place of the result where a machine does not see the folders.
+    Raises:
+        ValueError: a process died.
     """
     from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     root = Path(root).absolute()
     root.mkdir(parents=True, exist_ok=True)
-    threads = max(1, torch.get_num_threads() // jobs) if backend == "loky" else None
     # What a process on another machine needs besides its task.
-    here: dict[str, Any] = {"root": root, "folder": Path.cwd(), "data": os.environ.get(VARIABLE), "threads": threads}
+    here: dict[str, Any] = {"root": root, "folder": Path.cwd(), "data": os.environ.get(VARIABLE)}
     calls = [delayed(_remote)(index, task, **here, device=device) for index, task in enumerate(tasks)]
     options: Any = {"return_as": "generator_unordered", "batch_size": 1}
     # Dispatch all, because workers may join a cluster later.
     results: Any = Parallel(jobs, pre_dispatch="all", **options)(calls)
-    yield from results
+    try:
+        yield from results
+    except TerminatedWorkerError as error:
+        raise ValueError(
+            f"a process died: {error!r:.300}. There may not be enough memory for so many at once. What is finished is "
+            "kept: run the same command again, with fewer --jobs."
+        ) from error
 
 
 def _remote(
@@ -225,7 +222,6 @@ def _remote(
     root: Path,
     folder: Path,
     data: str | None,
-    threads: int | None,
     device: str,
 ) -> tuple[int, T | str]:
     """A task in another process, maybe on another machine.
@@ -237,8 +233,6 @@ def _remote(
     for needed in (root, folder):
         if not needed.is_dir():
             return index, f"the worker on {platform.node()} does not see {needed}: all machines must share that folder."
-    if threads is not None:
-        torch.set_num_threads(threads)
     if data is not None:
         os.environ[VARIABLE] = data
     with chdir(folder), ExitStack() as held:
@@ -253,49 +247,3 @@ def _own_gpu(root: Path, held: ExitStack) -> str:
             held.enter_context(files.locked(root / UNIT.folder, name=name, patience=0))
             return f"cuda:{index}"
     return "auto"
-
-
-@contextmanager
-def parallel_backend(name: str, scheduler: str | None) -> Iterator[None]:
-    """Processes of this machine ("loky"), or the workers of a Dask scheduler; raises as `run`."""
-    from joblib import parallel_config
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    if name == "loky" and scheduler is None:
-        try:
-            with parallel_config("loky"):
-                yield
-        except TerminatedWorkerError as error:
-            raise ValueError(
-                f"a process died: {error!r:.300}. There may not be enough memory for so many at once. What is finished is "
-                "kept: run the same command again, with fewer --jobs."
-            ) from error
-        return
-    if name != "dask" or scheduler is None:
-        raise ValueError(
-            "--backend is loky (processes of this machine) or dask, which needs --scheduler ADDRESS. "
-            f"Found --backend {name}{f' --scheduler {scheduler}' if scheduler else ''}."
-        )
-    require("distributed", "dask")
-    from distributed import Client
-    from joblib._dask import DaskDistributedBackend
-
-    class Cluster(DaskDistributedBackend):
-        def effective_n_jobs(self, n_jobs: int) -> int:
-            # With one job, joblib would work in this process and leave the first worker, maybe the only one, idle.
-            return max(2, super().effective_n_jobs(n_jobs))
-
-    try:
-        client = Client(scheduler)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"no Dask scheduler answers at {scheduler}: {error}") from error
-    with client:
-        try:
-            client.wait_for_workers(1, timeout=PATIENCE)
-        except TimeoutError as error:
-            raise ValueError(
-                f"no worker joined the Dask scheduler at {scheduler} within {PATIENCE} s. On each machine, start one: "
-                f"dask worker {scheduler} --nthreads 1"
-            ) from error
-        with parallel_config(Cluster(client=client)):
-            yield

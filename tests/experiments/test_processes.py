@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from joblib import parallel_config
 
 from retrofit_core.experiments import runner
 from retrofit_core.experiments.runner import run
@@ -92,7 +93,7 @@ def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path,
 
 def test_a_machine_that_does_not_share_the_folder_is_told_of(tmp_path):
     here = {"root": tmp_path / "elsewhere", "folder": tmp_path, "device": "cpu"}
-    index, why = runner._remote(3, fusion(), **here, data=None, threads=None)
+    index, why = runner._remote(3, fusion(), **here, data=None)
     assert index == 3 and "all machines must share that folder" in why and not here["root"].exists()
 
 
@@ -141,14 +142,11 @@ def test_other_processes_give_the_same_results(straight, tmp_path, backend, requ
         address = request.getfixturevalue("scheduler") if backend == "dask" else None
         for _ in range(2 if address else 0):
             held.enter_context(dask_worker(address, tmp_path))
-        ways = {"jobs": 2, "backend": backend, "scheduler": address, "device": "cpu"}
-        outcome = run(missing(UNITS, root), root, **ways, on_result=lambda *each: told.append(each))
+        if address:
+            client = held.enter_context(pytest.importorskip("distributed").Client(address))
+            client.wait_for_workers(2)
+        held.enter_context(parallel_config(backend))
+        outcome = run(missing(UNITS, root), root, jobs=2, device="cpu", on_result=lambda *each: told.append(each))
     assert (outcome.done, outcome.failed, outcome.left) == (7, [], 0)
     assert {type(unit) for unit, _ in told[:2]} == {Parent} and len(told) == 7  # trainings first
     assert all_numbers(root) == some(straight, UNITS)
-
-
-def test_a_cluster_without_workers_is_said_so(scheduler, tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "PATIENCE", 1)
-    with pytest.raises(ValueError, match="no worker joined the Dask scheduler at tcp.*within 1 s.*dask worker tcp"):
-        run([fusion()], tmp_path, backend="dask", scheduler=scheduler)

@@ -78,8 +78,6 @@ def test_where_nothing_is_measured_the_projects_own_results_are_reported(folder,
         (["widths", "--scale", "tiny"], "unknown scale 'tiny'.*smoke, small, evening, paper"),
         (["vgg11-noniid", "--columns", "3-way", "--scale", "smoke"], "unknown column '3-way'.*2-way"),
         (["vgg11-noniid", "--methods", "KFL", "--scale", "smoke"], "no row of vgg11-noniid matches --methods"),
-        ([*WORDS[1:], "--backend", "dask"], "needs --scheduler"),
-        ([*WORDS[1:], "--scheduler", "tcp://localhost:1"], "Found --backend loky --scheduler"),
         ([*WORDS[1:], "--device", "abacus"], "abacus"),
     ],
 )
