@@ -9,6 +9,23 @@ from typing import Any
 import torch
 import torchvision
 from torch import Tensor, nn
+from torch.nn import (
+    BatchNorm1d,
+    BatchNorm2d,
+    Conv1d,
+    Conv2d,
+    Embedding,
+    Flatten,
+    LayerNorm,
+    Linear,
+    ModuleList,
+    Parameter,
+    PReLU,
+    ReLU,
+    RMSNorm,
+    Sequential,
+    Tanh,
+)
 from torch.nn import functional as F
 
 from tests.networks import initialised, normal, seeded
@@ -23,7 +40,7 @@ class Code(nn.Module):
         super().__init__()
         self.code = code
         for name, part in {**(buffers or {}), **parts}.items():
-            if isinstance(part, Tensor) and not isinstance(part, nn.Parameter):
+            if isinstance(part, Tensor) and not isinstance(part, Parameter):
                 self.register_buffer(name, part.clone())
             else:
                 setattr(self, name, copy.deepcopy(part))
@@ -72,10 +89,10 @@ def encoder(causal=False, batch_first=True, norm_first=True):
     return Code(
         code,
         {"mask": nn.Transformer.generate_square_subsequent_mask(TOKENS)},
-        embed=nn.Linear(4, WIDTH),
-        positions=nn.Parameter(torch.randn(TOKENS, WIDTH) if batch_first else torch.randn(1, TOKENS, WIDTH)),
+        embed=Linear(4, WIDTH),
+        positions=Parameter(torch.randn(TOKENS, WIDTH) if batch_first else torch.randn(1, TOKENS, WIDTH)),
         encoder=nn.TransformerEncoder(layer, 1, enable_nested_tensor=False),
-        head=nn.Linear(WIDTH, CLASSES),
+        head=Linear(WIDTH, CLASSES),
     )
 
 
@@ -90,10 +107,10 @@ def masked(**options):
     return Code(
         code,
         {"mask": torch.ones(TOKENS, TOKENS).triu(1).bool()},
-        embed=nn.Linear(4, WIDTH),
-        norm=nn.LayerNorm(WIDTH),
+        embed=Linear(4, WIDTH),
+        norm=LayerNorm(WIDTH),
         attention=nn.MultiheadAttention(WIDTH, 2, batch_first=True),
-        head=nn.Linear(WIDTH, CLASSES),
+        head=Linear(WIDTH, CLASSES),
     )
 
 
@@ -106,7 +123,7 @@ def without_projection(batch_first=True):
 
     layer = nn.TransformerEncoderLayer(WIDTH, 2, 12, batch_first=batch_first)
     encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-    return Code(code, encoder=encoder, head=nn.Linear(WIDTH, CLASSES))
+    return Code(code, encoder=encoder, head=Linear(WIDTH, CLASSES))
 
 
 def raw_skip():
@@ -116,7 +133,7 @@ def raw_skip():
         x = x.permute(0, 2, 3, 1)
         return net.head((x + net.second(net.first(x).relu())).relu().mean((1, 2)))
 
-    return Code(code, first=nn.Linear(3, 6), second=nn.Linear(6, 3), head=nn.Linear(3, CLASSES))
+    return Code(code, first=Linear(3, 6), second=Linear(6, 3), head=Linear(3, CLASSES))
 
 
 def reader(kind):
@@ -141,18 +158,18 @@ def reader(kind):
             h = h + second(F.gelu(first(last(h))))
         return net.head(h[:, 0])
 
-    blocks = nn.ModuleList(
-        nn.ModuleList(make() for _ in range(2))
+    blocks = ModuleList(
+        ModuleList(make() for _ in range(2))
         for make in (
-            lambda: nn.LayerNorm(WIDTH),
-            lambda: nn.Linear(WIDTH, 3 * WIDTH),
-            lambda: nn.Linear(WIDTH, WIDTH),
-            lambda: nn.LayerNorm(WIDTH),
-            lambda: nn.Linear(WIDTH, 12),
-            lambda: nn.Linear(12, WIDTH),
+            lambda: LayerNorm(WIDTH),
+            lambda: Linear(WIDTH, 3 * WIDTH),
+            lambda: Linear(WIDTH, WIDTH),
+            lambda: LayerNorm(WIDTH),
+            lambda: Linear(WIDTH, 12),
+            lambda: Linear(12, WIDTH),
         )
     )
-    return Code(code, tokens=nn.Embedding(7, WIDTH), blocks=blocks, head=nn.Linear(WIDTH, CLASSES))
+    return Code(code, tokens=Embedding(7, WIDTH), blocks=blocks, head=Linear(WIDTH, CLASSES))
 
 
 class Turned(nn.Module):
@@ -160,8 +177,8 @@ class Turned(nn.Module):
 
     def __init__(self, inputs, outputs, bias=True):
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(inputs, outputs) / inputs**0.5)
-        self.bias = nn.Parameter(torch.randn(outputs)) if bias else None
+        self.weight = Parameter(torch.randn(inputs, outputs) / inputs**0.5)
+        self.bias = Parameter(torch.randn(outputs)) if bias else None
 
     def forward(self, x):
         if self.bias is None:
@@ -183,15 +200,15 @@ def cached(bias):
 
     return Code(
         code,
-        tokens=nn.Embedding(7, WIDTH),
-        positions=nn.Parameter(torch.randn(TOKENS, WIDTH)),
-        norm=nn.LayerNorm(WIDTH),
+        tokens=Embedding(7, WIDTH),
+        positions=Parameter(torch.randn(TOKENS, WIDTH)),
+        norm=LayerNorm(WIDTH),
         qkv=Turned(WIDTH, 3 * WIDTH, bias),
         out=Turned(WIDTH, WIDTH, bias),
-        last=nn.LayerNorm(WIDTH),
+        last=LayerNorm(WIDTH),
         first=Turned(WIDTH, 12, bias),
         second=Turned(12, WIDTH, bias),
-        head=nn.Linear(WIDTH, CLASSES),
+        head=Linear(WIDTH, CLASSES),
     )
 
 
@@ -222,17 +239,17 @@ def grouped_queries(way):
 
     return Code(
         code,
-        tokens=nn.Embedding(7, WIDTH),
-        norm=nn.RMSNorm(WIDTH),
-        q=nn.Linear(WIDTH, 16, bias=False),
-        k=nn.Linear(WIDTH, 8, bias=False),
-        v=nn.Linear(WIDTH, 8, bias=False),
-        out=nn.Linear(16, WIDTH, bias=False),
-        last=nn.RMSNorm(WIDTH),
-        gate=nn.Linear(WIDTH, 12, bias=False),
-        up=nn.Linear(WIDTH, 12, bias=False),
-        down=nn.Linear(12, WIDTH, bias=False),
-        head=nn.Linear(WIDTH, CLASSES),
+        tokens=Embedding(7, WIDTH),
+        norm=RMSNorm(WIDTH),
+        q=Linear(WIDTH, 16, bias=False),
+        k=Linear(WIDTH, 8, bias=False),
+        v=Linear(WIDTH, 8, bias=False),
+        out=Linear(16, WIDTH, bias=False),
+        last=RMSNorm(WIDTH),
+        gate=Linear(WIDTH, 12, bias=False),
+        up=Linear(WIDTH, 12, bias=False),
+        down=Linear(12, WIDTH, bias=False),
+        head=Linear(WIDTH, CLASSES),
     )
 
 
@@ -252,15 +269,15 @@ def language_model(positions, tied=False):
     net = Code(
         code,
         {"ids": torch.arange(TOKENS)[None], "mask": torch.ones(TOKENS, TOKENS).tril()},
-        tokens=nn.Embedding(7, WIDTH),
-        positions=nn.Embedding(TOKENS, WIDTH),
-        norm=nn.LayerNorm(WIDTH),
-        qkv=nn.Linear(WIDTH, 3 * WIDTH),
-        out=nn.Linear(WIDTH, WIDTH),
-        last=nn.LayerNorm(WIDTH),
-        first=nn.Linear(WIDTH, 12),
-        second=nn.Linear(12, WIDTH),
-        head=nn.Linear(WIDTH, 7, bias=False),
+        tokens=Embedding(7, WIDTH),
+        positions=Embedding(TOKENS, WIDTH),
+        norm=LayerNorm(WIDTH),
+        qkv=Linear(WIDTH, 3 * WIDTH),
+        out=Linear(WIDTH, WIDTH),
+        last=LayerNorm(WIDTH),
+        first=Linear(WIDTH, 12),
+        second=Linear(12, WIDTH),
+        head=Linear(WIDTH, 7, bias=False),
     )
     if tied:
         net.head.weight = net.tokens.weight
@@ -294,14 +311,14 @@ def translator(tied):
     net = Code(
         code,
         {"mask": torch.ones(TOKENS, TOKENS).tril().bool(), "shift": torch.linspace(-1, 1, 7)[None]},
-        source=nn.Embedding(7, WIDTH),
-        target=nn.Embedding(7, WIDTH),
-        positions=nn.Embedding(TOKENS, WIDTH),
-        **{name: nn.Linear(WIDTH, WIDTH, bias=False) for name in names},
-        **{name: nn.RMSNorm(WIDTH) for name in ("norm", "between", "last")},
-        first=nn.Linear(WIDTH, 12, bias=False),
-        second=nn.Linear(12, WIDTH, bias=False),
-        head=nn.Linear(WIDTH, 7, bias=False),
+        source=Embedding(7, WIDTH),
+        target=Embedding(7, WIDTH),
+        positions=Embedding(TOKENS, WIDTH),
+        **{name: Linear(WIDTH, WIDTH, bias=False) for name in names},
+        **{name: RMSNorm(WIDTH) for name in ("norm", "between", "last")},
+        first=Linear(WIDTH, 12, bias=False),
+        second=Linear(12, WIDTH, bias=False),
+        head=Linear(WIDTH, 7, bias=False),
     )
     for layer in (net.target, net.head)[: 1 + tied]:
         layer.weight = net.source.weight
@@ -321,13 +338,13 @@ def compared():
     return Code(
         code,
         {"ids": torch.arange(4 * TOKENS).view(4, TOKENS) ** 2 % 7},
-        tokens=nn.Embedding(7, WIDTH),
-        first=nn.Linear(WIDTH, 12),
-        second=nn.Linear(12, WIDTH),
-        of_texts=nn.Linear(WIDTH, 6, bias=False),
-        stem=nn.Conv2d(3, WIDTH, 3),
-        of_images=nn.Linear(WIDTH, 6, bias=False),
-        scale=nn.Parameter(torch.tensor(1.5)),
+        tokens=Embedding(7, WIDTH),
+        first=Linear(WIDTH, 12),
+        second=Linear(12, WIDTH),
+        of_texts=Linear(WIDTH, 6, bias=False),
+        stem=Conv2d(3, WIDTH, 3),
+        of_images=Linear(WIDTH, 6, bias=False),
+        scale=Parameter(torch.tensor(1.5)),
     )
 
 
@@ -360,21 +377,21 @@ def windows(mlp):
     index = (y[:, None] - y + 1) * 3 + x[:, None] - x + 1
     coordinates = torch.stack(torch.meshgrid(torch.arange(-1.0, 2), torch.arange(-1.0, 2), indexing="ij"), -1)[None]
     tables = (
-        {"first": nn.Linear(2, 6), "second": nn.Linear(6, 2, bias=False), "scale": nn.Parameter(torch.rand(2, 1, 1))}
-        | {f"{part}_bias": nn.Parameter(torch.randn(WIDTH)) for part in "qv"}
+        {"first": Linear(2, 6), "second": Linear(6, 2, bias=False), "scale": Parameter(torch.rand(2, 1, 1))}
+        | {f"{part}_bias": Parameter(torch.randn(WIDTH)) for part in "qv"}
         if mlp
-        else {"table": nn.Parameter(torch.randn(9, 2))}
+        else {"table": Parameter(torch.randn(9, 2))}
     )
     return Code(
         code,
         {"index": index, "shift": shift, "coordinates": coordinates, "k_bias": torch.zeros(WIDTH)},
-        stem=nn.Conv2d(3, WIDTH, 2, stride=2),
-        norm=nn.LayerNorm(WIDTH),
-        qkv=nn.Linear(WIDTH, 3 * WIDTH, bias=not mlp),
-        out=nn.Linear(WIDTH, WIDTH),
-        down=nn.Linear(WIDTH, 10),
-        up=nn.Linear(10, WIDTH),
-        head=nn.Linear(WIDTH, CLASSES),
+        stem=Conv2d(3, WIDTH, 2, stride=2),
+        norm=LayerNorm(WIDTH),
+        qkv=Linear(WIDTH, 3 * WIDTH, bias=not mlp),
+        out=Linear(WIDTH, WIDTH),
+        down=Linear(WIDTH, 10),
+        up=Linear(10, WIDTH),
+        head=Linear(WIDTH, CLASSES),
         **tables,
     )
 
@@ -408,35 +425,35 @@ def by_function_of_windows():
     return Code(
         code,
         {"index": torch.arange(4)[:, None] - torch.arange(4) + 3},
-        stem=nn.Conv2d(3, WIDTH, 2, stride=2),
-        qkv=nn.Linear(WIDTH, 3 * WIDTH),
-        table=nn.Parameter(torch.randn(7, 2)),
-        out=nn.Linear(WIDTH, WIDTH),
-        down=nn.Linear(WIDTH, 10),
-        up=nn.Linear(10, WIDTH),
-        head=nn.Linear(WIDTH, CLASSES),
+        stem=Conv2d(3, WIDTH, 2, stride=2),
+        qkv=Linear(WIDTH, 3 * WIDTH),
+        table=Parameter(torch.randn(7, 2)),
+        out=Linear(WIDTH, WIDTH),
+        down=Linear(WIDTH, 10),
+        up=Linear(10, WIDTH),
+        head=Linear(WIDTH, CLASSES),
     )
 
 
 def prelu(count):
     """Slopes that are learned: one for each neuron, or one for all."""
-    return nn.Sequential(
-        nn.Conv2d(3, 6, 3),
-        nn.BatchNorm2d(6),
-        nn.PReLU(6 if count else 1),
-        nn.Conv2d(6, WIDTH, 3),
-        nn.PReLU(WIDTH if count else 1),
+    return Sequential(
+        Conv2d(3, 6, 3),
+        BatchNorm2d(6),
+        PReLU(6 if count else 1),
+        Conv2d(6, WIDTH, 3),
+        PReLU(WIDTH if count else 1),
         nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(WIDTH, CLASSES),
+        Flatten(),
+        Linear(WIDTH, CLASSES),
     )
 
 
 def normed_head():
     """A BatchNorm before the layer that makes the classes, and a learned factor of all neurons."""
     code = lambda net, x: net.head(net.norm(net.factor * net.conv(x).relu().mean((2, 3))))  # noqa: E731
-    parts = {"conv": nn.Conv2d(3, WIDTH, 3), "norm": nn.BatchNorm1d(WIDTH), "factor": nn.Parameter(torch.tensor([1.5]))}
-    return Code(code, head=nn.Linear(WIDTH, CLASSES), **parts)
+    parts = {"conv": Conv2d(3, WIDTH, 3), "norm": BatchNorm1d(WIDTH), "factor": Parameter(torch.tensor([1.5]))}
+    return Code(code, head=Linear(WIDTH, CLASSES), **parts)
 
 
 def upsampling(skip, **options):
@@ -449,11 +466,11 @@ def upsampling(skip, **options):
 
     return Code(
         code,
-        stem=nn.Conv2d(3, 6, 3, stride=2, padding=1),
+        stem=Conv2d(3, 6, 3, stride=2, padding=1),
         up=nn.ConvTranspose2d(6, WIDTH, 3, stride=2, padding=1, output_padding=1, **options),
-        norm=nn.BatchNorm2d(WIDTH),
-        down=nn.Conv2d(WIDTH, 6, 3, stride=2, padding=1),
-        head=nn.Linear(6, CLASSES),
+        norm=BatchNorm2d(WIDTH),
+        down=Conv2d(WIDTH, 6, 3, stride=2, padding=1),
+        head=Linear(6, CLASSES),
     )
 
 
@@ -475,12 +492,12 @@ def segmentation(way):
         h = enlarged(h, x)
         return h.log_softmax(1) if way == "one" else h
 
-    layers = {} if way == "one" else {"of_low": nn.Conv2d(6, CLASSES, 1)}
+    layers = {} if way == "one" else {"of_low": Conv2d(6, CLASSES, 1)}
     return Code(
         code,
-        first=nn.Conv2d(3, 6, 3, stride=2, padding=1),
-        second=nn.Conv2d(6, WIDTH, 3, stride=2, padding=1),
-        of_high=nn.Conv2d(WIDTH, CLASSES, 1),
+        first=Conv2d(3, 6, 3, stride=2, padding=1),
+        second=Conv2d(6, WIDTH, 3, stride=2, padding=1),
+        of_high=Conv2d(WIDTH, CLASSES, 1),
         **layers,
     )
 
@@ -627,42 +644,34 @@ SUMS = {
     "minus of two": lambda n, h: n.a(h) - n.b(h),
     "addcdiv": lambda n, h: torch.addcdiv(h, n.a(h), 1 + n.b(h).abs(), value=0.3),
     "F.dropout": lambda n, h: h + F.dropout(n.a(h), training=n.training),
-    "F.dropout by place": lambda n, h: h + F.dropout(n.a(h), 0.3, n.training),
     "torch.dropout": lambda n, h: h + torch.dropout(n.a(h), 0.3, n.training),
     "F.dropout of nothing": lambda n, h: h + F.dropout(n.a(h), 0.0),
-    "F.dropout1d": lambda n, h: h + F.dropout1d(n.a(h)[None], training=n.training)[0],
-    "F.alpha_dropout": lambda n, h: h + F.alpha_dropout(n.a(h), training=n.training),
     "F.alpha_dropout, default": lambda n, h: h + F.alpha_dropout(n.a(h)),
-    "F.feature_alpha_dropout": lambda n, h: h + F.feature_alpha_dropout(n.a(h), training=n.training),
     "dropout of an activation": lambda n, h: h + F.dropout(torch.relu(n.a(h)), training=n.training),
     "stochastic_depth": lambda n, h: h + torchvision.ops.stochastic_depth(n.a(h), 0.3, "row", n.training),
     "StochasticDepth": lambda n, h: h + n.path(n.a(h)),
-    "AlphaDropout": lambda n, h: h + n.alpha(n.a(h)),
-    "FeatureAlphaDropout": lambda n, h: h + n.features(n.a(h)),
     "selu": lambda n, h: h + F.selu(n.a(h)),
-    "modules made in forward": lambda n, h: nn.Sequential(nn.Identity(), nn.ReLU(inplace=True))(n.a(h)),
-    "a norm made in forward": lambda n, h: h + nn.LayerNorm(8, elementwise_affine=False)(n.a(h)),
+    "modules made in forward": lambda n, h: Sequential(nn.Identity(), ReLU(inplace=True))(n.a(h)),
+    "a norm made in forward": lambda n, h: h + LayerNorm(8, elementwise_affine=False)(n.a(h)),
 }
 
 
 def written(code):
     return Code(
         code,
-        stem=nn.Linear(6, 8),
-        a=nn.Linear(8, 8),
-        b=nn.Linear(8, 8),
-        head=nn.Linear(8, 4),
-        relu=nn.ReLU(inplace=True),
+        stem=Linear(6, 8),
+        a=Linear(8, 8),
+        b=Linear(8, 8),
+        head=Linear(8, 4),
+        relu=ReLU(inplace=True),
         drop=nn.Dropout(0.5, inplace=True),
-        alpha=nn.AlphaDropout(),
-        features=nn.FeatureAlphaDropout(),
         path=torchvision.ops.StochasticDepth(0.3, "row"),
     )
 
 
 def activated(kind):
-    layers = [nn.Linear(6, 8), kind(), nn.Linear(8, 5), nn.Sequential(nn.Tanh(), kind()), nn.Linear(5, 3)]
-    return nn.Sequential(*layers)
+    layers = [Linear(6, 8), kind(), Linear(8, 5), Sequential(Tanh(), kind()), Linear(5, 3)]
+    return Sequential(*layers)
 
 
 # --- structure among the neurons of a plain chain ----------------------------------------------------------------------------
@@ -684,7 +693,7 @@ def sides(net, x):
 
 
 def two(inner=8):
-    return {"a": nn.Linear(6, 8), "c": nn.Linear(inner, 3)}
+    return {"a": Linear(6, 8), "c": Linear(inner, 3)}
 
 
 def numbers(*shape):
@@ -718,17 +727,17 @@ BUFFERS = {
     ),
     "positions": (
         lambda net, x: net.c(net.b(net.a(x) + net.p).relu().mean(1)),
-        two() | {"b": nn.Linear(8, 8), "p": numbers(1, 5, 8)},
+        two() | {"b": Linear(8, 8), "p": numbers(1, 5, 8)},
         ROWS,
     ),
     "positions, in a block": (
         lambda net, x: net.c((h := net.a(x) + net.p).mean(1) + net.e(net.b(h).relu()).mean(1)),
-        two() | {"b": nn.Linear(8, 7), "e": nn.Linear(7, 8), "p": numbers(1, 5, 8)},
+        two() | {"b": Linear(8, 7), "e": Linear(7, 8), "p": numbers(1, 5, 8)},
         ROWS,
     ),
     "maps": (
         lambda net, x: net.c((net.a(x) * net.p).relu().mean((2, 3))),
-        {"a": nn.Conv2d(2, 8, 3), "c": nn.Linear(8, 3), "p": numbers(8, 1, 1)},
+        {"a": Conv2d(2, 8, 3), "c": Linear(8, 3), "p": numbers(8, 1, 1)},
         MAPS,
     ),
     "half of a gate": (
@@ -738,22 +747,22 @@ BUFFERS = {
     ),
     "two layers side by side": (
         lambda net, x: net.c((torch.cat([net.b(x), net.a(x)], 1) + net.p).relu()),
-        two(13) | {"b": nn.Linear(6, 5), "p": numbers(13)},
+        two(13) | {"b": Linear(6, 5), "p": numbers(13)},
         FLAT,
     ),
     "flattened maps": (
         lambda net, x: net.c((net.a(x).relu().flatten(1) - net.p).abs()),
-        {"a": nn.Conv2d(2, 4, 4), "c": nn.Linear(16, 3), "p": numbers(16)},
+        {"a": Conv2d(2, 4, 4), "c": Linear(16, 3), "p": numbers(16)},
         MAPS,
     ),
     "blur": (
         lambda net, x: net.c(F.conv2d(net.a(x).relu(), net.p, groups=8).mean((2, 3))),
-        {"a": nn.Conv2d(2, 8, 3), "c": nn.Linear(8, 3), "p": normal(8, 1, 2, 2)},
+        {"a": Conv2d(2, 8, 3), "c": Linear(8, 3), "p": normal(8, 1, 2, 2)},
         MAPS,
     ),
     "BatchNorm without weights": (
         lambda net, x: net.c(net.n(net.a(x).relu())),
-        two() | {"n": nn.BatchNorm1d(8, affine=False)},
+        two() | {"n": BatchNorm1d(8, affine=False)},
         FLAT,
     ),
 }
@@ -775,12 +784,12 @@ def inverted(width=4, wide=6):
 
     return Steps(
         code,
-        stem=nn.Conv2d(2, width, 3, padding=1),
-        expand=nn.Conv2d(width, wide, 1),
-        shrink=nn.Conv2d(wide, width, 1),
-        middle=nn.Conv2d(wide, wide, 3, stride=1, padding=1, groups=wide),
-        last=nn.Conv2d(width, width, 3, padding=1, groups=width, bias=False),
-        fc=nn.Linear(width, CLASSES),
+        stem=Conv2d(2, width, 3, padding=1),
+        expand=Conv2d(width, wide, 1),
+        shrink=Conv2d(wide, width, 1),
+        middle=Conv2d(wide, wide, 3, stride=1, padding=1, groups=wide),
+        last=Conv2d(width, width, 3, padding=1, groups=width, bias=False),
+        fc=Linear(width, CLASSES),
     )
 
 
@@ -801,13 +810,13 @@ def aggregated(parts=PARTS, read=READ, made=MADE, width=4):
 
     return Steps(
         code,
-        stem=nn.Conv2d(2, width, 3, padding=1),
-        expand=nn.Conv2d(width, parts * read, 1),
-        middle=nn.Conv2d(parts * read, parts * made, 3, padding=1, groups=parts),
-        squeeze=nn.Linear(parts * made, 2),
-        gate=nn.Linear(2, parts * made),
-        shrink=nn.Conv2d(parts * made, width, 1),
-        fc=nn.Linear(width, CLASSES),
+        stem=Conv2d(2, width, 3, padding=1),
+        expand=Conv2d(width, parts * read, 1),
+        middle=Conv2d(parts * read, parts * made, 3, padding=1, groups=parts),
+        squeeze=Linear(parts * made, 2),
+        gate=Linear(2, parts * made),
+        shrink=Conv2d(parts * made, width, 1),
+        fc=Linear(width, CLASSES),
     )
 
 
@@ -823,13 +832,13 @@ def scaled(width=4, inner=5):
 
     return Steps(
         code,
-        stem=nn.Conv2d(2, width, 3, padding=1),
-        wide=nn.Linear(width, inner),
-        narrow=nn.Linear(inner, width),
-        first=nn.Parameter(0.5 + torch.randn(width, 1, 1).abs()),
-        second=nn.Parameter(0.5 + torch.randn(width).abs()),
-        conv=nn.Conv2d(width, width, 3, padding=1, bias=False),
-        last=nn.Conv2d(width, CLASSES, 1),
+        stem=Conv2d(2, width, 3, padding=1),
+        wide=Linear(width, inner),
+        narrow=Linear(inner, width),
+        first=Parameter(0.5 + torch.randn(width, 1, 1).abs()),
+        second=Parameter(0.5 + torch.randn(width).abs()),
+        conv=Conv2d(width, width, 3, padding=1, bias=False),
+        last=Conv2d(width, CLASSES, 1),
     )
 
 
@@ -849,11 +858,11 @@ def partly(width=7, inner=5):
 
     return Steps(
         code,
-        stem=nn.Conv2d(2, width, 3, padding=1),
-        wide=nn.Conv2d(width - SKIPPED, inner, 1),
-        narrow=nn.Conv2d(inner, width - SKIPPED, 3, padding=1),
-        last=nn.Conv2d(width, 6, 1),
-        fc=nn.Linear(6, CLASSES),
+        stem=Conv2d(2, width, 3, padding=1),
+        wide=Conv2d(width - SKIPPED, inner, 1),
+        narrow=Conv2d(inner, width - SKIPPED, 3, padding=1),
+        last=Conv2d(width, 6, 1),
+        fc=Linear(6, CLASSES),
     )
 
 
@@ -868,12 +877,12 @@ def dense(growth=3):
 
     return Code(
         code,
-        stem=nn.Conv2d(2, 4, 3, padding=1),
-        first=nn.Conv2d(4, growth, 3, padding=1),
-        second=nn.Conv2d(4 + growth, growth, 1),
-        mix=nn.Conv2d(growth + 4 + growth, 6, 1),
-        norms=nn.ModuleList(nn.BatchNorm2d(n) for n in (4, 4 + growth, growth + 4 + growth)),
-        fc=nn.Linear(6, CLASSES),
+        stem=Conv2d(2, 4, 3, padding=1),
+        first=Conv2d(4, growth, 3, padding=1),
+        second=Conv2d(4 + growth, growth, 1),
+        mix=Conv2d(growth + 4 + growth, 6, 1),
+        norms=ModuleList(BatchNorm2d(n) for n in (4, 4 + growth, growth + 4 + growth)),
+        fc=Linear(6, CLASSES),
     )
 
 
@@ -887,10 +896,10 @@ def ghost():
 
     return Code(
         code,
-        wide=nn.Conv2d(2, 8, 1),
-        primary=nn.Conv2d(8, 4, 1),
-        ghost=nn.Conv2d(4, 4, 3, padding=1, groups=4),
-        last=nn.Linear(8, CLASSES),
+        wide=Conv2d(2, 8, 1),
+        primary=Conv2d(8, 4, 1),
+        ghost=Conv2d(4, 4, 3, padding=1, groups=4),
+        last=Linear(8, CLASSES),
     )
 
 
@@ -903,32 +912,32 @@ def branches():
 
     return Code(
         code,
-        stem=nn.Conv2d(2, 6, 1),
-        wide=nn.Conv2d(6, 6, 3, padding=1, groups=3),
-        narrow=nn.Conv2d(6, 6, 1, groups=3, bias=False),
-        last=nn.Linear(6, CLASSES),
+        stem=Conv2d(2, 6, 1),
+        wide=Conv2d(6, 6, 3, padding=1, groups=3),
+        narrow=Conv2d(6, 6, 1, groups=3, bias=False),
+        last=Linear(6, CLASSES),
     )
 
 
 def chain(*convolutions, last=100):
-    return nn.Sequential(*convolutions, nn.ReLU(), nn.Flatten(), nn.Linear(last, 5), nn.ReLU(), nn.Linear(5, 3))
+    return Sequential(*convolutions, ReLU(), Flatten(), Linear(last, 5), ReLU(), Linear(5, 3))
 
 
 #: Grouped convolutions that cannot be matched part by part: of pixels, of classes, of parts in parts, of each channel of parts.
 PARTED = {
-    "channels of pixels": lambda: chain(nn.Conv2d(2, 2, 3, groups=2), nn.Conv2d(2, 4, 1)),
+    "channels of pixels": lambda: chain(Conv2d(2, 2, 3, groups=2), Conv2d(2, 4, 1)),
     "channels of a layer and of pixels": lambda: Code(
         lambda net, x: net.c(net.d(torch.cat([net.a(x), x], 1)).relu().mean((2, 3))),
-        **{"a": nn.Conv2d(2, 8, 1), "d": nn.Conv2d(10, 10, 3, groups=10), "c": nn.Linear(10, 3)},
+        **{"a": Conv2d(2, 8, 1), "d": Conv2d(10, 10, 3, groups=10), "c": Linear(10, 3)},
     ),
-    "parts of pixels": lambda: chain(nn.Conv2d(2, 4, 3, groups=2)),
-    "parts of classes": lambda: nn.Sequential(
-        *(nn.Conv2d(2, 4, 1), nn.ReLU(), nn.Conv2d(4, 6, 3), nn.Conv2d(6, 3, 5, groups=3), nn.Flatten())
+    "parts of pixels": lambda: chain(Conv2d(2, 4, 3, groups=2)),
+    "parts of classes": lambda: Sequential(
+        *(Conv2d(2, 4, 1), ReLU(), Conv2d(4, 6, 3), Conv2d(6, 3, 5, groups=3), Flatten())
     ),
-    "other parts": lambda: chain(nn.Conv2d(2, 8, 1), nn.Conv2d(8, 8, 1, groups=4), nn.Conv2d(8, 4, 3, groups=2)),
+    "other parts": lambda: chain(Conv2d(2, 8, 1), Conv2d(8, 8, 1, groups=4), Conv2d(8, 4, 3, groups=2)),
     "channels in parts": lambda: chain(
-        *(nn.Conv2d(2, 4, 1), nn.Conv2d(4, 8, 3, groups=4), nn.ReLU()),
-        *(nn.Conv2d(8, 8, 1), nn.Conv2d(8, 16, 2, groups=8)),
+        *(Conv2d(2, 4, 1), Conv2d(4, 8, 3, groups=4), ReLU()),
+        *(Conv2d(8, 8, 1), Conv2d(8, 16, 2, groups=8)),
         last=256,
     ),
 }
@@ -942,7 +951,7 @@ def split_attention():
         shares = net.up(F.gelu(net.down(h.sum(1).mean((2, 3), keepdim=True)))).unflatten(1, (2, 4)).softmax(1)
         return net.head((h * shares).sum(1).mean((2, 3)))
 
-    layers = (nn.Conv2d(2, 4, 1), nn.Conv2d(4, 8, 3, groups=2), nn.Conv2d(4, 3, 1), nn.Conv2d(3, 8, 1), nn.Linear(4, 3))
+    layers = (Conv2d(2, 4, 1), Conv2d(4, 8, 3, groups=2), Conv2d(4, 3, 1), Conv2d(3, 8, 1), Linear(4, 3))
     return Code(code, **dict(zip(("stem", "parted", "down", "up", "head"), layers, strict=True)))
 
 
@@ -963,19 +972,19 @@ def tokens(kind=""):
 
     return Code(
         code,
-        stem=nn.Linear(5, 8),
-        norm=nn.LayerNorm(8),
-        qkv=nn.Linear(8, 24),
-        out=nn.Linear(8, 8),
-        scale=nn.Parameter(torch.ones(8)),
-        bias=nn.Parameter(torch.randn(2, 7, 7)),
-        head=nn.Linear(8, CLASSES),
+        stem=Linear(5, 8),
+        norm=LayerNorm(8),
+        qkv=Linear(8, 24),
+        out=Linear(8, 8),
+        scale=Parameter(torch.ones(8)),
+        bias=Parameter(torch.randn(2, 7, 7)),
+        head=Linear(8, CLASSES),
     )
 
 
 def cubes():
-    parts = [nn.Conv3d(2, 4, 2, padding=1), nn.BatchNorm3d(4), nn.ReLU(), nn.Conv3d(4, 5, (1, 2, 3)), nn.ReLU()]
-    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(5 * 4 * 3 * 2, CLASSES))
+    parts = [nn.Conv3d(2, 4, 2, padding=1), nn.BatchNorm3d(4), ReLU(), nn.Conv3d(4, 5, (1, 2, 3)), ReLU()]
+    return Sequential(*parts, Flatten(), Linear(5 * 4 * 3 * 2, CLASSES))
 
 
 def signals():
@@ -988,14 +997,14 @@ def signals():
 
     return Code(
         code,
-        stem=nn.Conv1d(2, 5, 5, stride=2, padding=2, padding_mode="circular"),
-        conv1=nn.Conv1d(5, 5, 3, padding=1),
-        norm1=nn.BatchNorm1d(5),
-        conv2=nn.Conv1d(5, 5, 3, padding=1, groups=5),
-        norm2=nn.BatchNorm1d(5),
-        norm=nn.BatchNorm1d(5),
-        last=nn.Conv1d(5, 4, 2, dilation=2),
-        head=nn.Linear(4, CLASSES),
+        stem=Conv1d(2, 5, 5, stride=2, padding=2, padding_mode="circular"),
+        conv1=Conv1d(5, 5, 3, padding=1),
+        norm1=BatchNorm1d(5),
+        conv2=Conv1d(5, 5, 3, padding=1, groups=5),
+        norm2=BatchNorm1d(5),
+        norm=BatchNorm1d(5),
+        last=Conv1d(5, 4, 2, dilation=2),
+        head=Linear(4, CLASSES),
     )
 
 
@@ -1005,7 +1014,7 @@ def signals():
 def twice():
     """One hidden layer that runs twice."""
     code = lambda net, x: net.last(net.again(net.again(net.first(x).relu()).relu()).relu())  # noqa: E731
-    return Code(code, first=nn.Linear(3, 6), again=nn.Linear(6, 6), last=nn.Linear(6, 2))
+    return Code(code, first=Linear(3, 6), again=Linear(6, 6), last=Linear(6, 2))
 
 
 def side_by_side():
@@ -1018,12 +1027,12 @@ def side_by_side():
 
     return Code(
         code,
-        left=nn.Conv2d(3, 4, 3, padding=1),
-        right=nn.Conv2d(3, 6, 1),
+        left=Conv2d(3, 4, 3, padding=1),
+        right=Conv2d(3, 6, 1),
         norm=nn.GroupNorm(2, 10),
-        slopes=nn.PReLU(10),
-        gate=nn.Conv2d(10, 10, 1),
-        last=nn.Linear(10, 3),
+        slopes=PReLU(10),
+        gate=Conv2d(10, 10, 1),
+        last=Linear(10, 3),
     )
 
 
@@ -1035,7 +1044,7 @@ def gated():
         return net.last(net.inner(left * net.scale * right.sigmoid()).relu())
 
     scale = torch.linspace(0.5, 1.5, 5)
-    return Code(code, wide=nn.Linear(6, 10), inner=nn.Linear(5, 7), last=nn.Linear(7, 4), scale=scale)
+    return Code(code, wide=Linear(6, 10), inner=Linear(5, 7), last=Linear(7, 4), scale=scale)
 
 
 def weighed():
@@ -1045,8 +1054,8 @@ def weighed():
         h, shares = net.first(x).relu(), net.shares.softmax(-1)
         return shares[0] * net.early(h) + shares[1] * net.late(net.second(h).relu())
 
-    layers = {name: nn.Linear(6, n) for name, n in (("first", 6), ("second", 6), ("early", 3), ("late", 3))}
-    return Code(code, shares=nn.Parameter(torch.tensor([0.3, -0.5])), **layers)
+    layers = {name: Linear(6, n) for name, n in (("first", 6), ("second", 6), ("early", 3), ("late", 3))}
+    return Code(code, shares=Parameter(torch.tensor([0.3, -0.5])), **layers)
 
 
 def mixer():
@@ -1060,12 +1069,12 @@ def mixer():
 
     return Code(
         code,
-        embed=nn.Conv2d(3, 6, 4, 4),
-        mix=nn.Linear(4, 5),
-        back=nn.Linear(5, 4),
-        wide=nn.Linear(6, 7),
-        narrow=nn.Linear(7, 6),
-        last=nn.Linear(6, 3),
+        embed=Conv2d(3, 6, 4, 4),
+        mix=Linear(4, 5),
+        back=Linear(5, 4),
+        wide=Linear(6, 7),
+        narrow=Linear(7, 6),
+        last=Linear(6, 3),
     )
 
 
@@ -1080,14 +1089,14 @@ def token_gate():
 
     return Code(
         code,
-        embed=nn.Conv2d(3, 6, 4, 4),
-        wide=nn.Linear(6, 10),
-        norm=nn.LayerNorm(5),
-        gate=nn.Linear(4, 4),
-        narrow=nn.Linear(5, 6),
-        mix=nn.Linear(4, 4),
-        scale=nn.Parameter(torch.rand(6)),
-        last=nn.Linear(6, 3),
+        embed=Conv2d(3, 6, 4, 4),
+        wide=Linear(6, 10),
+        norm=LayerNorm(5),
+        gate=Linear(4, 4),
+        narrow=Linear(5, 6),
+        mix=Linear(4, 4),
+        scale=Parameter(torch.rand(6)),
+        last=Linear(6, 3),
     )
 
 
@@ -1102,11 +1111,11 @@ def unfolded():
 
     return Code(
         code,
-        first=nn.Conv2d(3, 4, 1),
-        inner=nn.Linear(4, 6, bias=False),
-        last=nn.Linear(6, 3),
-        left=nn.Parameter(torch.randn(2)),
-        right=nn.Parameter(torch.randn(4)),
+        first=Conv2d(3, 4, 1),
+        inner=Linear(4, 6, bias=False),
+        last=Linear(6, 3),
+        left=Parameter(torch.randn(2)),
+        right=Parameter(torch.randn(4)),
     )
 
 
@@ -1124,19 +1133,19 @@ def scored():
 
     return Code(
         code,
-        embed=nn.Conv2d(3, 6, 2, 2),
-        q=nn.Linear(6, 4),
-        k=nn.Linear(6, 4),
-        v=nn.Linear(6, 5),
-        relative=nn.Parameter(torch.randn(20, 16, 4)),
-        last=nn.Linear(5, 3),
-        table=nn.Parameter(torch.randn(40, 2)),
+        embed=Conv2d(3, 6, 2, 2),
+        q=Linear(6, 4),
+        k=Linear(6, 4),
+        v=Linear(6, 5),
+        relative=Parameter(torch.randn(20, 16, 4)),
+        last=Linear(5, 3),
+        table=Parameter(torch.randn(40, 2)),
     )
 
 
 def transposed(groups):
-    layers = [nn.Conv2d(3, 6, 1), nn.Tanh(), nn.ConvTranspose2d(6, 12, 2, 2, groups=groups), nn.Tanh()]
-    return nn.Sequential(*layers, nn.Conv2d(12, 3, 3), nn.Flatten(), nn.Linear(3 * 14 * 14, 2))
+    layers = [Conv2d(3, 6, 1), Tanh(), nn.ConvTranspose2d(6, 12, 2, 2, groups=groups), Tanh()]
+    return Sequential(*layers, Conv2d(12, 3, 3), Flatten(), Linear(3 * 14 * 14, 2))
 
 
 def grouped():
@@ -1150,18 +1159,18 @@ def grouped():
 
     return Code(
         code,
-        first=nn.Conv2d(3, 6, 1),
-        middle=nn.Conv2d(6, 12, 3, groups=3),
-        gate=nn.Conv2d(12, 1, 1),
+        first=Conv2d(3, 6, 1),
+        middle=Conv2d(6, 12, 3, groups=3),
+        gate=Conv2d(12, 1, 1),
         pads=nn.ReflectionPad2d(1),
-        last=nn.Linear(14, 3),
+        last=Linear(14, 3),
     )
 
 
 def over_tokens():
     """A BatchNorm over the tokens, of which there are as many as neurons."""
     code = lambda net, x: net.last(net.norm(net.first(x)).relu().flatten(1))  # noqa: E731
-    return Code(code, first=nn.Linear(3, 5), norm=nn.BatchNorm1d(5), last=nn.Linear(25, 2))
+    return Code(code, first=Linear(3, 5), norm=BatchNorm1d(5), last=Linear(25, 2))
 
 
 # --- classes that more than one level makes ------------------------------------------------------------------------------------
@@ -1176,10 +1185,10 @@ def early(join, width=8, classes=4):
 
     return Code(
         code,
-        first=nn.Linear(6, width),
-        exit=nn.Linear(width, classes),
-        second=nn.Linear(width, width),
-        head=nn.Linear(width, classes),
+        first=Linear(6, width),
+        exit=Linear(width, classes),
+        second=Linear(width, width),
+        head=Linear(width, classes),
     )
 
 
@@ -1190,8 +1199,8 @@ def corrected():
         classes = net.exit(net.first(x).relu())
         return classes + net.head(net.inner(classes).relu())
 
-    first, exits = nn.Linear(6, 8), nn.Linear(8, 4)
-    return Code(code, first=first, exit=exits, inner=nn.Linear(4, 5), head=nn.Linear(5, 4))
+    first, exits = Linear(6, 8), Linear(8, 4)
+    return Code(code, first=first, exit=exits, inner=Linear(4, 5), head=Linear(5, 4))
 
 
 def both():
@@ -1201,14 +1210,14 @@ def both():
         classes, h = net.wide(net.first(x).relu()).split([4, 5], 1)
         return classes * net.head(h.relu()).sigmoid()
 
-    return Code(code, first=nn.Linear(6, 8), wide=nn.Linear(8, 9), head=nn.Linear(5, 4))
+    return Code(code, first=Linear(6, 8), wide=Linear(8, 9), head=Linear(5, 4))
 
 
 def several():
     """An ensemble inside of a network."""
-    members = (nn.Sequential(nn.Linear(6, width), nn.ReLU(), nn.Linear(width, 4)) for width in (7, 8, 9))
+    members = (Sequential(Linear(6, width), ReLU(), Linear(width, 4)) for width in (7, 8, 9))
     code = lambda net, x: torch.stack([member(x) for member in net.members]).mean(0)  # noqa: E731
-    return Code(code, members=nn.ModuleList(members))
+    return Code(code, members=ModuleList(members))
 
 
 JOINS = {
@@ -1233,8 +1242,8 @@ CLASSES_TWICE |= {"corrected": corrected, "both": both, "ensemble": several}
 def tied(head):
     """The head's weight is the embedding's; how the head is called is given."""
     code = lambda net, x: head(net, net.down(net.up(net.emb(x).mean(1)).relu()))  # noqa: E731
-    parts = {"up": nn.Linear(WIDTH, 6), "down": nn.Linear(6, WIDTH), "head": nn.Linear(WIDTH, 7, bias=False)}
-    net = Code(code, emb=nn.Embedding(7, WIDTH), **parts)
+    parts = {"up": Linear(WIDTH, 6), "down": Linear(6, WIDTH), "head": Linear(WIDTH, 7, bias=False)}
+    net = Code(code, emb=Embedding(7, WIDTH), **parts)
     net.head.weight = net.emb.weight
     return net
 
@@ -1247,8 +1256,8 @@ def autoencoder(turned):
         h = turned(h, net.second.weight, net.inner).relu()
         return turned(h, net.first.weight, net.outer)
 
-    inner, outer = nn.Parameter(torch.zeros(8)), nn.Parameter(torch.zeros(6))
-    return Code(code, first=nn.Linear(6, 8), second=nn.Linear(8, 6), inner=inner, outer=outer)
+    inner, outer = Parameter(torch.zeros(8)), Parameter(torch.zeros(6))
+    return Code(code, first=Linear(6, 8), second=Linear(8, 6), inner=inner, outer=outer)
 
 
 TIED = {
@@ -1265,8 +1274,8 @@ TIED = {
 def raw(first, second):
     """Layers that are parameters."""
     code = lambda net, x: net.head(second(first(x, net.w).relu(), net.v).relu())  # noqa: E731
-    w, v = nn.Parameter(normal(8, 6, seed=1)), nn.Parameter(normal(8, 8, seed=2))
-    return Code(code, w=w, v=v, head=nn.Linear(8, 4))
+    w, v = Parameter(normal(8, 6, seed=1)), Parameter(normal(8, 8, seed=2))
+    return Code(code, w=w, v=v, head=Linear(8, 4))
 
 
 RAW = {
@@ -1279,8 +1288,8 @@ RAW = {
 def normed_by_function():
     """What follows the norm is not affine, so that a wrong scale cannot be fitted away."""
     code = lambda net, x: net.head(F.layer_norm(net.a(x), (7,), net.scale, net.shift).softmax(1))  # noqa: E731
-    scale, shift = nn.Parameter(normal(7, seed=1) + 2), nn.Parameter(normal(7, seed=2))
-    return Code(code, a=nn.Linear(6, 7), scale=scale, shift=shift, head=nn.Linear(7, 3))
+    scale, shift = Parameter(normal(7, seed=1) + 2), Parameter(normal(7, seed=2))
+    return Code(code, a=Linear(6, 7), scale=scale, shift=shift, head=Linear(7, 3))
 
 
 def of_maps(norm):
@@ -1288,9 +1297,9 @@ def of_maps(norm):
     code = lambda net, x: net.head(  # noqa: E731
         F.conv2d(norm(net, F.conv2d(x, net.w, net.a, padding=1)).relu(), net.v, stride=2).mean((2, 3))
     )
-    w, v = nn.Parameter(normal(6, 2, 3, 3, seed=1)), nn.Parameter(normal(5, 6, 1, 1, seed=2))
-    a = nn.Parameter(normal(6, seed=3))
-    return Code(code, {}, w=w, v=v, a=a, n=nn.InstanceNorm2d(6, affine=True), head=nn.Linear(5, 3))
+    w, v = Parameter(normal(6, 2, 3, 3, seed=1)), Parameter(normal(5, 6, 1, 1, seed=2))
+    a = Parameter(normal(6, seed=3))
+    return Code(code, {}, w=w, v=v, a=a, n=nn.InstanceNorm2d(6, affine=True), head=Linear(5, 3))
 
 
 # --- the table -----------------------------------------------------------------------------------------------------------
@@ -1348,9 +1357,9 @@ FAMILIES = {
     **{f"tokens {kind}": (partial(tokens, kind), (7, 5)) for kind in ("bias", "gate", "pooled")},
     "three dimensions": (cubes, (2, 3, 3, 3)),
     "one dimension": (signals, (2, 12)),
-    "probabilities": (lambda: nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3), nn.LogSoftmax(1)), FLAT),
-    "one output": (lambda: nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1)), FLAT),
-    "layers of tokens": (lambda: nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)), ROWS),
+    "probabilities": (lambda: Sequential(Linear(6, 5), ReLU(), Linear(5, 3), nn.LogSoftmax(1)), FLAT),
+    "one output": (lambda: Sequential(Linear(6, 8), ReLU(), Linear(8, 1)), FLAT),
+    "layers of tokens": (lambda: Sequential(Linear(6, 8), ReLU(), Linear(8, 4)), ROWS),
     **{name: (partial(written, code), FLAT) for name, (code, _) in SPELLED.items()},
     **{name: (partial(written, joined(join)), FLAT) for name, join in SUMS.items()},
     **{kind.__name__: (partial(activated, kind), FLAT) for kind in (nn.SELU, nn.Softshrink, nn.Tanhshrink, nn.RReLU)},
@@ -1361,7 +1370,7 @@ FAMILIES = {
     **{name: (make, IMAGE) for name, make in PARTED.items()},
     "split attention": (split_attention, IMAGE),
     "the largest of two layers in a stack": (
-        partial(Code, lambda net, x: net.c(torch.stack([net.a(x), net.b(x)]).amax(0)), **two(), b=nn.Linear(6, 8)),
+        partial(Code, lambda net, x: net.c(torch.stack([net.a(x), net.b(x)]).amax(0)), **two(), b=Linear(6, 8)),
         FLAT,
     ),
     **{name: (make, None if "head" in name else FLAT) for name, make in TIED.items()},

@@ -13,6 +13,8 @@ from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_symmetry import NETWORKS
 from tests.test_twins import twins
 
+pytestmark = pytest.mark.slow
+
 ARCHITECTURES = ("mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "vit")
 #: Methods that put whole neurons into groups; exact transport between equal widths does as well.
 WHOLE = {
@@ -48,8 +50,7 @@ def mean_of_parents(alignment):
     }
 
 
-@pytest.mark.slow
-@each_case("method, name", spread(WHOLE, ARCHITECTURES, 2))
+@each_case("method, name", spread(WHOLE, ARCHITECTURES, 1))
 def test_the_aligned_parent_of_a_shuffled_copy_is_the_original(name, method):
     model, twin, x = twins(name)
     with untouched(model, twin):
@@ -63,8 +64,7 @@ def test_the_aligned_parent_of_a_shuffled_copy_is_the_original(name, method):
         assert order is not None and torch.equal(order[group.labels[1]], torch.arange(group.width)), group.name
 
 
-@pytest.mark.slow
-@each_case("method, name", spread(PAIRING, ARCHITECTURES, 2))
+@each_case("method, name", spread(PAIRING, ARCHITECTURES, 1))
 def test_permutations_keep_the_function_and_average_to_the_fused_network(name, method):
     parents, x = pair(name)
     result = METHODS[method.split(",")[0]](parents, x, device="cpu", **WHOLE[method])
@@ -76,7 +76,6 @@ def test_permutations_keep_the_function_and_average_to_the_fused_network(name, m
         assert_close(tensors(result.model)[key], mean, 1e-10)
 
 
-@pytest.mark.slow
 @each_case("method, name", spread(SOFT, ARCHITECTURES, 2))
 def test_soft_maps_and_merges_of_three_parents_average_to_the_fused_network(name, method):
     """Also where neurons are split among fused ones, or several of one parent stand together."""

@@ -9,16 +9,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core.fusion.fit.heads import joint_basis
-from retrofit_core.fusion.network_levels import cut_into_levels
-from retrofit_core.inspection.analysis.accuracy import readings, stopped
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.attention import attention_maps, of_heads
 from retrofit_core.networks.levels import compose, cut_trace, trace_classifier
 from retrofit_core.networks.spaces import with_spaces
 from retrofit_core.networks.symmetry import shuffled, tensors
-from tests.families import network as network_of_families
-from tests.marks import each_case
 from tests.networks import VGG_SHAPE, initialised, normal
 from tests.plain import matched
 from tests.properties import assert_close, assert_same_function
@@ -229,25 +225,6 @@ def test_equals_plain_steps():
 
 
 @pytest.mark.slow
-def test_a_function_before_the_sum_is_seen_through():
-    """The second GELU of the ViT's MLP: fitted behind it, which leaves less of the stream's error than fitting before it."""
-    parents, x = [network("vit")[0], network("vit", 2)[0]], network("vit")[1]
-    result = METHODS["HF-Linear"](parents, x, device="cpu")
-    level = next(level for level in result.levels if level.name.endswith("mlp.3"))
-    assert level.approximation_error < 0.8 * level.missing_error
-    levels = [levels_of(model, x) for model in (*parents, result.model)]
-    index = [level.name for level in levels[2]].index(level.name)
-    with torch.no_grad():
-        *z, made = (flat(network[index].of(compose(network[: index + 1], x))) for network in levels)
-        stream = flat(levels[2][index].form.read(compose(levels[2][:index], x))[1])
-    first, second = level.labels.split(12)
-    mean = (z[0][:, first.argsort()] + z[1][:, second.argsort()]) / 2
-    total = level.scores.sum() / 12  # of a group
-    assert level.approximation_error == pytest.approx((total * (made - mean).square().sum()).item(), rel=1e-6)
-    assert level.missing_error == pytest.approx((total * (stream - mean).square().sum()).item(), rel=1e-6)
-
-
-@pytest.mark.slow
 def test_errors_of_heads_are_what_is_read_back_of_each_neuron():
     parents, x = [network("vit")[0], network("vit", 2)[0]], network("vit")[1]
     result = METHODS["HF-Linear"](parents, x, device="cpu")
@@ -271,27 +248,3 @@ def test_errors_of_heads_are_what_is_read_back_of_each_neuron():
         ):
             assert error == pytest.approx((report.scores * difference.square().sum(0)).sum().item(), rel=1e-6)
         assert report.unavoidable_error <= report.cost * (1 + 1e-9)
-
-
-@pytest.mark.slow
-def test_a_twin_that_stops_within_a_block_goes_on_with_the_parents():
-    for name in NAMES:
-        model, x = network(name)
-        twin = shuffled(with_heads_changed(model, name), x, torch.Generator().manual_seed(2))
-        result = METHODS["HF-Linear"]([model, twin], x, ridge=0.0, device="cpu")
-        device = torch.device("cpu")
-        plan = cut_into_levels([model, twin], x, target=result.model, device=device, boundaries="layers")
-        standing = {index: readings(level, device) for index, level in enumerate(result.levels)}
-        with torch.no_grad():
-            h, expected = x, model(x).softmax(1)
-            for index, level in enumerate(plan.fused[:-1]):
-                h = level.module(h)
-                assert_close(stopped(h, plan, index, standing).exp(), expected, 1e-4)  # reports are float32
-
-
-@each_case("kind, known", [("", True), ("bias", False), ("gate", False), ("pooled", False)])
-def test_attentions_of_other_kinds_are_fused_neuron_by_neuron(kind, known):
-    """tests/test_twins.py says that their twins are found."""
-    levels = levels_of(*network_of_families(f"tokens {kind}".strip()))
-    assert [level.name for level in levels] == ["stem", "qkv", "out", "head"]
-    assert any(level.blocks is not None for level in levels) == known

@@ -12,6 +12,8 @@ from tests.marks import each_case
 from tests.networks import labels, normal, seeded
 from tests.properties import assert_same_tensors, untouched
 
+pytestmark = pytest.mark.slow
+
 ACTIVE, ENSEMBLE = {"active": True, "repair": True}, {"head": "ensemble"}
 SIZES = [64, 24, 16, 10]
 

@@ -94,6 +94,7 @@ METHODS_WITH_SUMS = (
 )
 
 
+@pytest.mark.slow
 @each_case("dtype, scale", [(torch.float32, 1e22), (torch.float64, 1e170)])
 @each_case("method", METHODS_WITH_SUMS)
 def test_overflowing_sums_are_refused(method, dtype, scale):

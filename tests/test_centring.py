@@ -84,6 +84,7 @@ def test_a_network_whose_bias_does_not_add_to_its_logits_is_refused_before_any_w
         METHODS["KF-Gradient"]([make(), make()], X, centre=True, device="cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["KF-Linear", "HF-Linear", "KF-Gradient"])
 def test_centring_fuses_copies_centred_over_all_samples(method):
     parents = [mlp(), mlp(seed=2)]

@@ -149,11 +149,3 @@ def test_a_run_of_several_networks_is_recorded_evaluated_and_read(method, config
     result, _ = execute(dataclasses.replace(config, method=method))
     x = load("digits", "test").inputs(torch.arange(10))
     assert torch.equal(FusionResult.load(tmp_path / "run").model(x), result.model(x))
-
-
-def test_commands_that_need_one_network_say_so(config, tmp_path, capsys):
-    file, more = tmp_path / "both.safetensors", ("--fusion-from", "iid", "--samples", 20, "--device", "cpu")
-    more = (*more, "--out", tmp_path / "fused.safetensors")
-    save_model(ensemble([load_model(name)[0] for name in config.models]), file)
-    assert "Error: parent 0: " in invoke(capsys, "fuse", file, config.models[0], "--method", "kf-linear", *more, code=2)
-    assert invoke(capsys, "fuse", config.models[0], file, *more, "--method", "LP")

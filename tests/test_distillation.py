@@ -86,6 +86,7 @@ def test_a_student_starts_at_no_parents_initial_weights(seed):
 # --- LP ---
 
 
+@pytest.mark.slow
 @each_case("name", ["mlp", "cnn", "resnet", "vit", "torchvision vit"])
 def test_features_of_parent_0_stay_bit_for_bit(name):
     make, shape = NETWORKS[name]

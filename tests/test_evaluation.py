@@ -87,13 +87,6 @@ def test_calibration_error_against_a_loop(generator):
     assert calibration_error(logits, labels) == pytest.approx(float(wanted), abs=1e-12)
 
 
-def test_a_confidence_on_the_edge_belongs_to_the_bin_below():
-    """Bins are (low, high]: of two bins a confidence of exactly 1/2 falls into the first."""
-    logits = torch.tensor([[0.0, 0.0], [9.0, 1.0]]).double()
-    logits[1] = logits[1].log()  # confidences 0.5 and 0.9
-    assert calibration_error(logits, torch.tensor([1, 0]), bins=2) == pytest.approx((0.5 + 0.1) / 2)
-
-
 def test_mode_is_kept_and_modules_run_in_eval_mode(images):
     model = nn.Sequential(nn.Flatten(), nn.Linear(1, 3), nn.Dropout(0.9)).train()
     assert torch.equal(scores(model, images), scores(model, images))

@@ -96,13 +96,6 @@ def test_a_failed_write_leaves_nothing(tmp_path):
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
-def test_two_writers_of_one_file_have_names_of_their_own(tmp_path):
-    with files.replacing(tmp_path / "file") as first, files.replacing(tmp_path / "file") as second:
-        first.write_text("first")
-        second.write_text("second")
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["first"]  # the outer block ends last
-
-
 @pytest.mark.slow
 def test_a_second_writer_is_refused_and_a_dead_one_is_not_waited_for(tmp_path):
     child = started(f"import time\nwith locked({str(tmp_path)!r}):\n    print(1, flush=True)\n    time.sleep(60)")

@@ -7,10 +7,12 @@ from torch import nn
 from retrofit_core import METHODS, partition
 from retrofit_core.networks.symmetry import neuron_groups
 from retrofit_core.system.monitor import Monitor
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import labels, normal
 from tests.properties import assert_same_function, assert_same_tensors, untouched
 from tests.test_contract import EVERY, WITHOUT_LEVELS, options_for
+
+pytestmark = pytest.mark.slow
 
 X, Y = normal(40, 6).float(), labels(40, 4)
 
@@ -63,8 +65,7 @@ CHANGING = {
 
 
 @pytest.mark.long
-@each_case("path", ["up", "block", "block.1", "head", ""])
-@pytest.mark.parametrize("name", EVERY)
+@each_case("name, path", spread(EVERY, ["up", "block", "block.1", "head", ""], 2))
 def test_hooks_that_change_values_work_or_are_refused_before_any_work(name, path):
     """They are part of what a method runs that follows no neurons; LP needs a head whose outputs are the network's."""
     for what, register in CHANGING.items():
@@ -83,8 +84,7 @@ def test_hooks_that_change_values_work_or_are_refused_before_any_work(name, path
             assert all(event["kind"] == "phase" for event in events)
 
 
-@pytest.mark.parametrize("make", [Net, Named])
-@pytest.mark.parametrize("name", EVERY)
+@each_case("name, make", spread(EVERY, [Net, Named], 1))
 def test_hooks_that_only_look_change_nothing_and_see_tensors(name, make):
     seen = []
 

@@ -111,12 +111,14 @@ def test_no_two_files_need_each_other():
     assert not needs, sorted(str(path.relative_to(CORE)) for path in needs)
 
 
+@pytest.mark.slow
 def test_only_the_command_line_prints():
     for path in FILES:
         if name_of(path) not in ("cli", "__main__"):
             assert [line for name, line in calls_of(path) if name in ("print", "sys.stdout.write")] == [], path
 
 
+@pytest.mark.slow
 def test_the_global_generator_is_seeded_only_in_a_fork():
     for path in FILES:
         tree = ast.parse(path.read_text())

@@ -22,6 +22,8 @@ from retrofit_core.training.evaluation import measured
 from tests.marks import each_case
 from tests.networks import mlp, normal
 
+pytestmark = pytest.mark.slow
+
 WHOLE = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16]
 
 

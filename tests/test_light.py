@@ -78,14 +78,6 @@ def test_the_command_line_answers_without_torch(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_help_of_a_command_imports_torch_once(tmp_path):
-    (first,), (second,) = (answers(["fuse --help"], tmp_path) for _ in range(2))
-    assert second[3] == [] != first[3]
-    assert (second[0], second[1]) == (0, first[1])
-    assert "kmeans (restarts" in re.sub(r"[\s│]+", " ", second[1])
-
-
-@pytest.mark.slow
 def test_the_public_names_bring_nothing_that_only_some_work_needs(tmp_path):
     code = f"""
 import sys

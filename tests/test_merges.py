@@ -110,6 +110,7 @@ def test_ties_is_its_algorithm(n, p, density, seed):
     assert np.allclose(merged.numpy(), ties_by_hand(vectors.numpy(), density))
 
 
+@pytest.mark.slow
 def test_dare_keeps_the_expectation_and_drops_so_many():
     vectors = torch.randn(2, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     generator, draws = torch.Generator().manual_seed(3), 4000

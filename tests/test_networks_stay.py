@@ -9,18 +9,22 @@ import torch
 from torch import nn
 from torch.ao import quantization
 
-from retrofit_core import METHODS, centred, compare, evaluate, importance_scores
+from retrofit_core import METHODS, centred, compare, importance_scores
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.networks.checkpoints import save_model
 from retrofit_core.system.monitor import Cancelled, Monitor
-from tests.marks import each_case
+from tests.marks import each_case, spread
 from tests.networks import labels, normal
 from tests.properties import assert_same_tensors, untouched
 from tests.test_contract import EVERY, options_for
 from tests.test_landscape import images_of
 
+pytestmark = pytest.mark.slow
+
 X, Y = normal(40, 6).float(), labels(40, 4)
+#: Methods of each kind, which go through one preparation.
+KINDS = ("KF-Linear", "HF-Gradient", "OTFusion", "PLeaS", "RegMean", "TIES", "Ensemble", "KD", "Auto")
 
 
 class Plain(nn.Module):
@@ -62,23 +66,6 @@ class Counting(Plain):
         return super().forward(x)
 
 
-class Moving(Plain):
-    """Follows the mean of its neurons in evaluation mode as well, as observers of a quantisation do."""
-
-    mean: torch.Tensor
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(12))
-        self.register_buffer("longest", torch.zeros(()))
-
-    def forward(self, x):
-        h = self.up(x)
-        self.mean.mul_(0.9).add_(h.detach().mean(0), alpha=0.1)
-        self.longest = torch.maximum(self.longest, h.detach().norm(dim=1).max())
-        return self.head(h.relu())
-
-
 class Writing(Plain):
     """Keeps its weight within a ball, in place."""
 
@@ -100,8 +87,7 @@ def saved(model):
     return torch.load(file, weights_only=False)
 
 
-@each_case("make", [Keeping, Counting, Moving, Writing])
-@pytest.mark.parametrize("name", EVERY)
+@each_case("name, make", spread(EVERY, [Keeping, Counting, Writing], 1))
 def test_methods_leave_networks_as_they_were_and_give_ordinary_ones(name, make):
     parents = pair(make)
     with untouched(*parents):
@@ -112,7 +98,7 @@ def test_methods_leave_networks_as_they_were_and_give_ordinary_ones(name, make):
         assert torch.isfinite(again(X)).all()
 
 
-@pytest.mark.parametrize("name", EVERY)
+@each_case("name", METHODS)
 def test_networks_stay_as_they_are_when_the_work_is_stopped_or_their_code_fails(name):
     parents, seen = pair(Counting), []
     with untouched(*parents), suppress(Cancelled):
@@ -131,7 +117,7 @@ def test_networks_stay_as_they_are_when_the_work_is_stopped_or_their_code_fails(
         EVERY[name](parents, (X, Y), **options_for(name, parents, 4))
 
 
-@each_case("make", [Keeping, Counting, Moving])
+@each_case("make", [Keeping, Counting])
 def test_everything_else_leaves_networks_as_they_were(make):
     parents = pair(make)
     result = METHODS["KF-Linear"](parents, (X, Y))
@@ -159,7 +145,7 @@ def test_a_network_that_keeps_tensors_with_a_graph_is_fused():
         METHODS["KF-Linear"](parents, (X, Y))
 
 
-@pytest.mark.parametrize("name", EVERY)
+@each_case("name", KINDS)
 def test_data_with_a_graph_are_data(name):
     """Heads on features of a user's backbone: the same fusion as without the graph, and no gradients outside the method."""
     parents, backbone = pair(Plain), nn.Linear(X.shape[1], X.shape[1])
@@ -230,8 +216,7 @@ def two(make):
     return [make(), make()]
 
 
-@each_case("layer", [Recipe, Empty])
-@pytest.mark.parametrize("name", EVERY)
+@each_case("name, layer", spread(KINDS, [Recipe, Empty], 1))
 def test_extra_state_changes_no_fusion(name, layer):
     parents, plain = two(lambda: small(layer)), two(small)
     with untouched(*parents):
@@ -245,7 +230,7 @@ def test_extra_state_is_not_lost_in_a_file_of_tensors(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:torch.ao.quantization", "ignore:torch.quantize_per_tensor")
-@pytest.mark.parametrize("name", EVERY)
+@each_case("name", KINDS)
 def test_quantised_and_complex_networks_are_refused_in_a_sentence(name):
     quantised = two(lambda: quantization.quantize_dynamic(small()))
     with pytest.raises(ValueError, match="parent 0: '0' is a quantised Linear, .*Fuse the networks before quantising"):
@@ -257,22 +242,3 @@ def test_quantised_and_complex_networks_are_refused_in_a_sentence(name):
     parents = two(lambda: Spectral().eval())
     with pytest.raises(ValueError, match=r"parent 0 has complex weights \('weight'\).*torch.view_as_real"):
         EVERY[name](parents, (X, Y), **options_for(name, parents, 4))
-
-
-@each_case("mark, said", [(-100, "-100 to 3"), (-1, "-1 to 3"), (255, "0 to 255")])
-def test_labels_that_are_no_classes_are_refused_before_any_fusion(mark, said):
-    networks, marked = two(small), torch.where(torch.arange(40) % 5 == 0, mark, Y)
-    images = images_of((1, 2, 3), classes=4)
-    images.labels[0] = mark
-    message = rf"the labels run from {said}, and .* 4 classes. Pass labels from 0 to 3.*" + (
-        "Leave out samples without a label" if mark < 0 else ""
-    )
-    for attempt in (
-        lambda: compare(networks, X, (X, marked), "average"),
-        lambda: METHODS["Auto"](networks, (X, marked)),
-        lambda: METHODS["KF-Linear"](networks, X, importance="conductance", importance_data=[(X, marked)] * 2),
-        lambda: importance_scores(networks[0], X, marked),
-        lambda: evaluate(nn.Sequential(nn.Flatten(), networks[0]), images),
-    ):
-        with pytest.raises(ValueError, match=message):
-            attempt()

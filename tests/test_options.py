@@ -46,6 +46,7 @@ def another(entry):
     return next(value for value in values if entry.takes(value) and entry.normalised(value) != entry.default)
 
 
+@pytest.mark.slow
 @each_case("name, chosen", CASES)
 def test_every_setting_is_the_same_through_every_door(name, chosen):
     """Python, a config, its record, its command line, a comparison's word and a script."""

@@ -18,6 +18,8 @@ from tests.networks import initialised, normal, shuffled
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_twins import ALIGNING, LINEAR
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = 60
 
 
@@ -90,8 +92,7 @@ def test_every_method_is_of_one_kind():
     assert sorted([*READS_CLASSES, *MATCHES_VALUES, *ANCESTOR, "Random-Linear"]) == sorted(METHODS)
 
 
-@pytest.mark.slow
-@each_case("method, name", spread([*MATCHES_VALUES, *ANCESTOR], NETWORKS, 3))
+@each_case("method, name", spread([*MATCHES_VALUES, *ANCESTOR], NETWORKS, 2))
 def test_values_of_any_shape_are_matched(name, method):
     """The same network twice is that network, and a copy in another order is found by what looks for it."""
     model, x, _ = case(name)
@@ -119,7 +120,6 @@ def test_the_mean_of_outputs_is_torchs(name):
         assert_close(METHODS["Ensemble-Logits"]([model, other], x, device="cpu").model(x), mean, 1e-6)
 
 
-@pytest.mark.slow
 @each_case("method, name", spread(READS_CLASSES, NETWORKS, 2))
 def test_what_reads_classes_refuses_other_outputs_before_any_work(name, method):
     model, x, y = case(name)
@@ -131,7 +131,6 @@ def test_what_reads_classes_refuses_other_outputs_before_any_work(name, method):
         assert_same_function(METHODS[instead](parents, x, device="cpu", **options).model, model, x, 1e-6)
 
 
-@pytest.mark.slow
 @each_case("name", ["one output", "tokens", "dense"])
 @each_case("score", [Conductance, DeepLift])
 def test_scores_for_true_classes_refuse_other_outputs(name, score):
@@ -142,7 +141,6 @@ def test_scores_for_true_classes_refuse_other_outputs(name, score):
             METHODS[method].plan(parents, (x, y), importance=score(data="fusion"), device="cpu")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one output", "tokens", "dense"])
 def test_options_that_read_classes_refuse_other_outputs(name):
     model, x, y = case(name)
@@ -167,7 +165,6 @@ class Patches(nn.Module):
         return x.mean(1) if self.alone else x
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("alone", [True, False])
 def test_training_measuring_and_analysing_refuse_other_outputs(alone):
     images, model = load("digits", "test"), initialised(Patches(alone), 0).float()

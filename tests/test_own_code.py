@@ -10,8 +10,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.norm_statistics import reset_statistics
+from tests.marks import each_case, spread
 from tests.networks import labels, normal
+
+pytestmark = pytest.mark.slow
 
 X, Y = normal(60, 6).float(), labels(60, 3)
 
@@ -38,44 +40,19 @@ def closure(net):
     net.forward = lambda x: old(x) * 2
 
 
-def nested(net):
-    closure(net)
-    closure(net)
-
-
-def default(net):
-    net.forward = lambda x, old=net.forward: old(x) * 2
-
-
-def method(net):
-    old = net.forward
-    net.forward = types.MethodType(lambda self, x: old(x) * 2, net)
-
-
 def in_list(net):
     olds = [net.forward]
     net.forward = lambda x: olds[0](x) * 2
-
-
-def called_object(net):
-    old = net.forward
-    net.forward = Calling(lambda x: old(x))
-
-
-def kept_lambda(net):
-    net.first = lambda x: F.linear(x, net[0].weight, net[0].bias)
-    net.forward = lambda x: net[4](net[3](net[2](net[1](net.first(x)))))
 
 
 def inner(net):
     closure(net[2])
 
 
-PATCHES = (closure, nested, default, method, in_list, called_object, kept_lambda, inner)
+PATCHES = (closure, in_list, inner)
 
 
-@pytest.mark.parametrize("name", ["Average", "KF-Linear", "KD"])
-@pytest.mark.parametrize("patch", PATCHES)
+@each_case("patch, name", spread(PATCHES, ["Average", "KF-Linear", "KD"], 1))
 def test_a_forward_that_holds_its_network_is_refused(patch, name):
     """A copy with other weights would compute the same."""
     nets = [network(seed) for seed in (1, 2)]
@@ -129,8 +106,10 @@ class Returning(nn.Module):
         return kinds.get(self.kind) or types.SimpleNamespace(logits=y, hidden=x)
 
 
-@pytest.mark.parametrize("kind", ["dict", "one key", "tuple", "one", "object"])
-@pytest.mark.parametrize("name", ["KF-Linear", "Average", "ZipIt", "KD", "Auto"])
+@each_case(
+    "kind, name",
+    spread(["dict", "one key", "tuple", "one", "object"], ["KF-Linear", "Average", "ZipIt", "KD", "Auto"], 2),
+)
 def test_the_result_is_of_the_parents_own_class_and_returns_what_they_return(kind, name):
     parents = []
     for seed in range(2):
@@ -149,11 +128,6 @@ class Standardised(nn.Conv2d):
         return F.conv2d(x, weight, self.bias)
 
 
-class Padded(nn.Conv2d):
-    def _conv_forward(self, input, weight, bias):
-        return super()._conv_forward(F.pad(input, (1, 1, 1, 1)), weight * 2, bias)
-
-
 class LowRank(nn.Linear):
     def __init__(self, inputs, outputs):
         super().__init__(inputs, outputs)
@@ -170,7 +144,6 @@ def convolutional(layer):
 
 OWN_LAYERS = {
     "weight standardised": lambda: convolutional(Standardised),
-    "padded": lambda: convolutional(Padded),
     "low rank": lambda: (
         nn.Sequential(LowRank(6, 8), nn.ReLU(), LowRank(8, 8), nn.ReLU(), nn.Linear(8, 3)),
         (6,),
@@ -191,19 +164,6 @@ def test_a_layer_with_a_forward_of_its_own_is_no_plain_layer(kind, name, options
     fused = METHODS[name]([net.eval(), copy.deepcopy(net)], x, **options).model
     with torch.no_grad():
         torch.testing.assert_close(fused(x), net(x), rtol=1e-3, atol=1e-4)
-
-
-def test_a_batchnorm_that_scales_otherwise_keeps_its_function():
-    class OnePlus(nn.BatchNorm1d):
-        def forward(self, input):
-            return F.batch_norm(input, self.running_mean, self.running_var, 1 + self.weight, self.bias, eps=self.eps)
-
-    torch.manual_seed(0)
-    net, x = nn.Sequential(nn.Linear(6, 8), OnePlus(8), nn.ReLU(), nn.Linear(8, 3)).eval(), X * 3
-    same = copy.deepcopy(net)
-    reset_statistics(same, x, keep_function=True)
-    with torch.no_grad():
-        torch.testing.assert_close(same(x), net(x))
 
 
 class Normalising(nn.Module):
@@ -242,7 +202,7 @@ LARGE = X.clone()
 LARGE[3] *= 1e18
 
 
-@pytest.mark.parametrize("name", ["Average", "RegMean", "KF-Linear", "KD", "Auto", "Ensemble"])
+@pytest.mark.parametrize("name", ["RegMean", "KF-Linear", "Ensemble"])
 @pytest.mark.parametrize(
     ("wrap", "data", "message"),
     [
@@ -254,28 +214,6 @@ def test_data_and_networks_that_do_not_fit_are_refused_alike(name, wrap, data, m
     nets = [network(seed) if wrap is nn.Identity else wrap(network(seed)) for seed in (1, 2)]
     with pytest.raises(ValueError, match=message):
         METHODS[name].plan(nets, data)
-
-
-class Kinds(nn.Module):
-    """Tokens of one kind, as RoBERTa's: the embedding of the kind is the same for all."""
-
-    def __init__(self):
-        super().__init__()
-        self.tokens, self.kinds, self.norm = nn.Embedding(20, 12), nn.Embedding(1, 12), nn.LayerNorm(12)
-        self.up, self.down, self.head = nn.Linear(12, 16), nn.Linear(16, 12), nn.Linear(12, 3)
-
-    def forward(self, ids):
-        h = self.norm(self.tokens(ids) + self.kinds(torch.zeros_like(ids)))
-        return self.head((h + self.down(self.up(h).relu())).mean(1))
-
-
-def test_neurons_that_are_constant_go_to_those_of_the_same_value():
-    pytest.importorskip("ot")
-    torch.manual_seed(0)
-    net, ids = Kinds().eval(), torch.randint(20, (80, 6), generator=torch.Generator().manual_seed(0))
-    fused = METHODS["Transformer-OTFusion"]([net, copy.deepcopy(net)], ids, solver="exact").model
-    with torch.no_grad():
-        torch.testing.assert_close(fused(ids), net(ids))
 
 
 @pytest.mark.parametrize("different", [1, 2])

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import sys
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,8 @@ from retrofit_core.runs import RunConfig, analyse_record, execute
 from retrofit_core.runs.finished import read_finished
 from retrofit_core.training.parents import TrainConfig, train_parents, write_training
 from tests.own_networks import MYNET
+
+pytestmark = pytest.mark.slow
 
 DIGITS = (1, 8, 8)
 
@@ -200,17 +201,6 @@ def test_a_bare_checkpoint_takes_what_the_images_tell(mynet):
     assert facts["architecture"] == model.spec and torch.equal(read.out.weight, model.out.weight)
     with pytest.raises(ValueError, match="missing 3 required"):
         load_model("net.pt", "mynet:rows")
-
-
-def test_a_lightning_file_with_pickled_objects_is_refused_with_the_way_out(tmp_path):
-    """Of objects that nobody knows; settings as Lightning keeps them, a path or a namespace, are read over."""
-    model = build({"architecture": "mlp", "sizes": [4, 3, 2], "bias": True}, seed=0)
-    content = {"state_dict": model.state_dict()}
-    torch.save({**content, "hyper_parameters": {"path": Path("x")}}, tmp_path / "a.ckpt")
-    assert torch.equal(load_model(tmp_path / "a.ckpt")[0].fc1.weight, model.fc1.weight)
-    torch.save({**content, "hyper_parameters": {"rate": Fraction(1, 3)}}, tmp_path / "a.ckpt")
-    with pytest.raises(ValueError, match=r"fractions.Fraction.* weights_only=False\)"):
-        load_model(tmp_path / "a.ckpt")
 
 
 # --- runs -----------------------------------------------------------------------------------------

@@ -49,9 +49,6 @@ def test_what_cannot_work_is_refused_with_the_way_out(config, message, tmp_path)
 THREE, UNEVEN = TrainConfig(arch=(SMALL,), parts=3), TrainConfig(arch=(SMALL, WIDE))
 
 
-DEEP = TrainConfig(arch=("vit-small",))
-
-
 @pytest.mark.slow
 @each_case(
     ("config", "cures"),
@@ -61,7 +58,6 @@ DEEP = TrainConfig(arch=("vit-small",))
         (pair("KF-Gradient", samples=5), [("method", "KF-Linear"), ("samples", 10)]),
         (pair(samples=5000), [("samples", 721)]),
         (pair(target='{"architecture": "cnn", "widths": [20, 6, 6]}'), [("target", None)]),
-        (pair("KF-Gradient", DEEP, importance="deeplift"), [("importance", "conductance"), ("fallback", "gradient")]),
         (pair("KD", options={"start": "target"}), [("start", "random")]),
         (pair(data="nowhere"), []),
     ],
@@ -77,6 +73,7 @@ def test_a_refusal_carries_the_cures_that_work(config, cures, tmp_path):
         levels_of_run(dataclasses.replace(asked, **changes), training, tmp_path)
 
 
+@pytest.mark.slow
 def test_levels_stand_side_by_side(tmp_path):
     first, *_, last = levels_of_run(*pair(training=UNEVEN), tmp_path)
     assert ([part.width for part in first.parents], first.fused.width) == ([4, 8], 4)

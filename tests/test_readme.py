@@ -51,6 +51,7 @@ def test_it_counts_the_papers_claims_that_hold():
     assert [int(number) for number in re.findall(r"\d+", sentence)] == counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "table", "name"),
     [

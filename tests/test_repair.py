@@ -6,15 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import compare
 from retrofit_core.baselines import average
 from retrofit_core.baselines.repair import statistics
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.networks.symmetry import neuron_groups, reordered, shuffled, tensors
-from tests.families import Code
 from tests.marks import each_case, spread
-from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, labels, mlp, normal, residual
+from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, labels, mlp, normal, residual
 from tests.properties import assert_close, assert_same_function, repair, untouched
 from tests.test_symmetry import NETWORKS
 
@@ -49,25 +47,6 @@ def test_every_layer_but_the_head_has_the_parents_mean_statistics(name):
         assert_close(tensors(fused)[f"{layer}.weight"], before[f"{layer}.weight"], 0)
 
 
-def test_batchnorm_gets_the_exact_statistics_of_its_inputs():
-    """As one batch of all samples in training mode, in which later layers read corrected ones."""
-    model, x = batchnorm_cnn(), normal(230, *CNN_SHAPE)
-    weights = {name: value.clone() for name, value in model.named_parameters()}
-    fused = copy.deepcopy(model)
-    assert reset_statistics(fused, x, keep_function=False) == {"kind": "reset", "layers": 3, "dead": 0}
-    expected = copy.deepcopy(model).train()
-    for norm in (module for module in expected.modules() if isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d))):
-        norm.momentum = 1.0
-    with torch.no_grad():
-        outputs = expected(x)
-    for name, buffer in expected.named_buffers():
-        if name.endswith("running_mean"):
-            assert_close(dict(fused.named_buffers())[name], buffer, 1e-10)
-    assert_close(fused(x), outputs, 1e-10)
-    assert all(torch.equal(value, weights[name]) for name, value in fused.named_parameters())
-    assert not fused.training
-
-
 def test_statistics_are_set_with_and_without_keeping_the_function():
     """Kept: every BatchNorm normalises what it reads, at one place and for all rows, and the outputs stay."""
     model, x = batchnorm_cnn(), normal(230, *CNN_SHAPE)
@@ -84,33 +63,6 @@ def test_statistics_are_set_with_and_without_keeping_the_function():
             read = network[:5](x).movedim(1, -1).flatten(0, -2)
             assert_close(network[5].running_var, read.var(0, correction=0), 1e-10)
     assert torch.equal(changed[1].weight, model[1].weight) and not torch.equal(kept[1].weight, model[1].weight)
-
-
-def test_without_scale_and_shift_nothing_can_make_up_for_new_statistics():
-    model, x = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4, affine=False)).double(), normal(30, 6)
-    before = copy.deepcopy(model).eval()
-    assert reset_statistics(model.train(), x, keep_function=True)["layers"] == 0 and model.training
-    assert_same_function(model.eval(), before, x, 0)
-    assert reset_statistics(model, x, keep_function=False)["layers"] == 1
-    assert_close(model(x).mean(0), torch.zeros(4).double(), 1e-12)
-
-
-def test_keeping_the_function_needs_no_tracing_and_counts_every_use():
-    class Twice(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm = nn.BatchNorm1d(6)
-
-        def forward(self, x):
-            return self.norm(self.norm(x) + 1 if x.sum() != 0 else x)
-
-    model, x = Twice().double().eval(), normal(30, 6)
-    before = copy.deepcopy(model)
-    with torch.no_grad():
-        both = torch.cat([x, before.norm(x) + 1])
-    reset_statistics(model, x, keep_function=True)
-    assert_close(model.norm.running_mean, both.mean(0), 1e-12)
-    assert_same_function(model, before, x, 1e-12)
 
 
 def test_dead_neurons_and_layers_without_a_bias():
@@ -181,24 +133,6 @@ def test_goals_of_a_weighted_average_are_weighted():
     assert all(torch.isfinite(tensor).all() for tensor in tensors(narrow.model).values())
 
 
-def test_statistics_of_a_batchnorm_that_is_called_by_keyword():
-    code = lambda net, x: net.norm(input=net.first(x))  # noqa: E731
-    model, x = initialised(Code(code, first=nn.Linear(6, 5), norm=nn.BatchNorm1d(5)), 0).eval(), normal(50, 6)
-    reset_statistics(model, x, keep_function=True)
-    assert_close(model.norm.running_mean, model.first(x).mean(0), 1e-10)
-
-
-def test_batchnorms_that_share_scale_and_shift_are_left_alone_where_the_function_stays():
-    model, x = initialised(batchnorm_cnn((4, 4)), 0), normal(30, *CNN_SHAPE)
-    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
-    assert len(norms) == 2
-    norms[1].weight, norms[1].bias = norms[0].weight, norms[0].bias
-    before, mean = model(x).detach(), norms[0].running_mean.clone()
-    reset_statistics(model, x, keep_function=True)
-    assert torch.equal(norms[0].running_mean, mean)
-    assert_close(model(x), before, 1e-12)
-
-
 # --- reset_norms of methods that average weights: statistics are those of the fusion data, computed here --------------
 
 
@@ -232,6 +166,7 @@ def renewed(model, x):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AVERAGING)
 def test_statistics_are_those_of_the_merged_network(name):
     plain = METHODS[name](parents(), (X, Y), device="cpu", **given(name)).model
@@ -240,16 +175,3 @@ def test_statistics_are_those_of_the_merged_network(name):
     for key, tensor in expected.state_dict().items():
         assert torch.allclose(tensor.double(), result.model.state_dict()[key].double(), rtol=1e-9, atol=1e-12), key
     assert not torch.equal(*(model.state_dict()["1.running_mean"] for model in (plain, result.model)))
-
-
-def test_compare_shows_both_rows_for_networks_with_batchnorm():
-    methods = "average,otfusion,git-re-basin,zipit,ensemble"
-    board = compare(parents(), (X, Y), (X, Y), methods, device="cpu")
-    names = {row["name"] for row in board.rows if row["method"]}
-    assert {"Average", "Average, reset_norms", "ZipIt", "Ensemble"} <= names
-    assert any(name.startswith("Git-Re-Basin") and name.endswith("repair") for name in names)
-    asked = compare(parents(), (X, Y), (X, Y), "average+reset_norms=true", device="cpu")
-    assert [row["method"] for row in asked.rows].count("Average") == 1
-    plain = [nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)).double() for _ in range(2)]
-    rows = compare(plain, normal(10, 4), (normal(10, 4), labels(10, 3)), "average", device="cpu").rows
-    assert [row["method"] for row in rows].count("Average") == 1

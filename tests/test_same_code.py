@@ -2,6 +2,7 @@
 
 import copy
 
+import pytest
 import torch
 from torch import nn
 
@@ -23,7 +24,8 @@ def changed(model):
     return other
 
 
-@each_case("name", list(FAMILIES)[::3])
+@pytest.mark.slow
+@each_case("name", list(FAMILIES)[::8])
 def test_levels_of_a_twin_are_those_that_it_is_cut_into_and_write_into_it(name):
     model, x = network(name)
     try:

@@ -126,6 +126,7 @@ OTHERS |= {
 OTHERS |= {"auto_augment": "cifar10"}
 
 
+@pytest.mark.slow
 @each_case("field", [None, *(field.name for field in dataclasses.fields(RunConfig))])
 def test_the_command_of_a_config_makes_that_config(field, monkeypatch, tmp_path):
     """Each field away from its default, by `fuse`, and by `compare` where it is not the method's."""

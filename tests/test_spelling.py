@@ -20,6 +20,8 @@ from tests.marks import each_case, spread
 from tests.networks import initialised, labels, normal, seeded
 from tests.properties import assert_close, assert_reproduces, assert_same_function, untouched
 
+pytestmark = pytest.mark.slow
+
 METHODS_OF_EACH_KIND = ("RegMean", "Average", "LP", "Ensemble-Logits", "KF-Linear", "PLeaS", "OTFusion")
 
 
@@ -120,8 +122,9 @@ def with_linear_layers(model):
     return model
 
 
-@each_case("bias", [True, False])
-@pytest.mark.parametrize("method", ["RegMean", "PLeaS", "ZipIt", "Git-Re-Basin", "OTFusion", "Transformer-OTFusion"])
+@each_case(
+    "method, bias", spread(["RegMean", "PLeaS", "ZipIt", "Git-Re-Basin", "Transformer-OTFusion"], [True, False], 1)
+)
 def test_a_transposed_weight_is_a_linear_layer(method, bias):
     """Its neurons are compared, and its weights solved, as those of the same network with torch's layers."""
     parents = [seeded(seed, cached, bias).double().eval() for seed in range(2)]

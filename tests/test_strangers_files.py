@@ -96,12 +96,6 @@ def test_one_of_two_tied_names_is_enough(left_out, tmp_path):
         load_model(tmp_path / "m.safetensors", Net)
 
 
-def test_a_network_that_was_not_tied_is_not_read_into_one_that_is(tmp_path):
-    torch.save(network(0).state_dict(), tmp_path / "m.pth")
-    with pytest.raises(ValueError, match=r"'fc.weight' and 'last.weight' are one tensor in the network and differ"):
-        load_model(tmp_path / "m.pth", lambda: Net(tied=True))
-
-
 @each_case("form", ["safetensors", "torch", "old torch"])
 @each_case("name", ["m.safetensors", "m.pt", "m.bin", "m.weights", "model"])
 def test_the_content_decides_and_not_the_name(form, name, tmp_path):
@@ -165,32 +159,6 @@ def test_a_file_without_a_state_dict_says_where_one_is_looked_for(content, tmp_p
         ValueError, match=r"holds no state dict, alone or under 'state_dict' or 'model'\. .*torch.save\(network"
     ):
         load_model(tmp_path / "m.pth", Net)
-
-
-@pytest.mark.slow
-def test_a_function_may_give_a_wrapped_network(tmp_path):
-    model = network(0)
-    torch.save(model.state_dict(), tmp_path / "m.pth")
-    for wrap in (nn.DataParallel, torch.compile, torch.optim.swa_utils.AveragedModel):
-        loads(tmp_path / "m.pth", model, lambda wrap=wrap: wrap(Net()))
-
-
-class Positions(nn.Module):
-    """With a buffer that is not saved, which earlier versions of the network saved."""
-
-    def __init__(self, persistent=False):
-        super().__init__()
-        self.fc = nn.Linear(3, 3)
-        self.register_buffer("position_ids", torch.arange(3), persistent=persistent)
-
-    def forward(self, x):
-        return self.fc(x.mean((2, 3))) + self.position_ids
-
-
-def test_a_buffer_that_is_saved_no_more_is_left_out(tmp_path):
-    model = Positions(persistent=True)
-    torch.save(prefixed(model.state_dict(), "module."), tmp_path / "m.pth")
-    loads(tmp_path / "m.pth", model, Positions)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from retrofit_core.runs.sweep import Sweep, numeric_settings, sweep
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.marks import each_case
 
+pytestmark = pytest.mark.slow
+
 SHIPPED = Path(__file__).parents[1] / "app" / "retrofit_app" / "bundled"
 PARENTS = [str(SHIPPED / f"parent-{index}.safetensors") for index in range(2)]
 SPLITS = str(SHIPPED / "splits.json")
@@ -59,7 +61,6 @@ def test_what_was_stopped_goes_on_after_its_finished_runs(tmp_path):
         assert [read_config(tmp_path / run).seed for run in row["runs"]] == [0, 1]
 
 
-@pytest.mark.slow
 def test_several_processes_make_the_same_records(tmp_path, capsys):
     words = [*WORDS, "--over", "samples=20,40,60", "--json", "--records"]
     assert main([*words, str(tmp_path / "one")]) == 0

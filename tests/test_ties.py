@@ -10,7 +10,10 @@ from torch import nn
 from retrofit_core import METHODS
 from retrofit_core.networks.architectures import build
 from tests.another_order import AnotherOrder
+from tests.marks import each_case
 from tests.networks import labels, normal
+
+pytestmark = pytest.mark.slow
 
 MATCHING = {
     "HF-Linear": {},
@@ -48,8 +51,7 @@ def data(shape, dtype=torch.float64):
     return normal(80, *shape).to(dtype), labels(80, 5)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("name", NETWORKS)
+@each_case("name, dtype", [("mlp", torch.float64), ("cnn", torch.float32)])
 @pytest.mark.parametrize("method", MATCHING)
 def test_another_order_of_additions_pairs_the_same_neurons(method, name, dtype):
     spec, shape = NETWORKS[name]

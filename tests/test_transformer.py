@@ -4,7 +4,6 @@ import copy
 
 import pytest
 import torch
-from torch import nn
 
 from retrofit_core import METHODS
 from retrofit_core.networks.architectures import build
@@ -215,19 +214,6 @@ def test_without_skips_and_attentions_only_the_defaults_differ():
         assert_same_function(ours.model, theirs.model, x, 1e-10)
 
 
-@each_case(
-    "options, message",
-    [
-        ({"regularisation": "max"}, "regularisation is 'max'"),
-        ({"importance": "conductance"}, "importance .conductance. needs data"),
-    ],
-)
-def test_refusals_come_before_any_work(options, message):
-    parents, x = [vit(), vit(2)], normal(6, *VGG_SHAPE)
-    with untouched(*parents), pytest.raises(ValueError, match=message):
-        transformer_otfusion(parents, x, **options)
-
-
 @pytest.mark.slow
 def test_networks_that_do_not_go_together_are_refused():
     x = normal(6, *VGG_SHAPE)
@@ -254,34 +240,6 @@ def test_makers_of_a_stream_are_apart_and_sums_join_them():
     assert [groups[f"blocks.0.attention.{kind}"].width for kind in "qkv"] == [12, 12, 12]
 
 
-def test_queries_keys_and_values_of_one_tensor_are_apart():
-    name = "encoder.layers.encoder_layer_0.self_attention["
-    groups = [group for group in groups_apart(vision(), normal(2, *IMAGES)) if group.name.startswith(name)]
-    index = [group.parts[0].index.flatten().tolist() for group in groups]
-    assert index == [list(range(start, start + 24)) for start in (0, 24, 48)]
-
-
-class Thrice(nn.Module):
-    """A sum of three layers: the first sum is read by the second only."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.b, self.c, self.last = nn.Linear(4, 6), nn.Linear(4, 6), nn.Linear(4, 6), nn.Linear(6, 3)
-
-    def forward(self, x):
-        return self.last((self.a(x) + self.b(x).relu() + self.c(x).relu().relu()).relu())
-
-
-@pytest.mark.slow
-def test_sums_of_sums():
-    first, second, x = initialised(Thrice(), 1), initialised(Thrice(), 2), normal(30, 4)
-    junction = next(group.junction for group in groups_apart(first, x) if group.junction)
-    assert (junction.skip.skip, junction.skip.branch, junction.branch) == ("a", "b", "c")
-    twin = shuffled(first, x, torch.Generator().manual_seed(3))
-    assert_same_function(transformer_otfusion([first, twin], x, solver="exact").model, first, x, 1e-10)
-    assert torch.isfinite(transformer_otfusion([first, second], x).model(x)).all()
-
-
 @pytest.mark.slow
 def test_the_window_decides_which_tokens_are_compared():
     first, x = vit(size=16, depth=1), normal(6, 3, 16, 16)
@@ -290,6 +248,7 @@ def test_the_window_decides_which_tokens_are_compared():
     assert rows == {0: 6, 2: 6 * 5, 6: 6 * 17}
 
 
+@pytest.mark.slow
 @each_case("mode", MODES)
 @each_case("name", ["a transposed weight and a cache", "grouped queries, by torch"])
 def test_blocks_of_language_models_are_found_again(name, mode):

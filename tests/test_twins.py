@@ -119,6 +119,7 @@ def test_a_shuffled_copy_and_the_network_itself_are_found_again(name, method):
     assert_found_again(name, method)
 
 
+@pytest.mark.long
 @each_case("name, method", spread([name for name in FAMILIES if name not in SPELLED], CLOSED, 1))
 def test_closed_forms_find_a_shuffled_copy_from_other_weights(name, method):
     """Nothing of the parents' function is in the network that is fitted. Of other spellings: test_spelling.py."""
@@ -130,7 +131,7 @@ def test_closed_forms_find_a_shuffled_copy_from_other_weights(name, method):
         assert_same_function(run().model, model, x, 1e-6)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 16))])
 def test_random_networks_are_found_again(seed):
     """The orders are known from how the network was made, not from our rules."""
     model, x = drawn(seed)
@@ -142,7 +143,8 @@ def test_random_networks_are_found_again(seed):
         assert_same_function(fused, model, x, 1e-7)
 
 
-@pytest.mark.parametrize("seed", range(24, 40))
+@pytest.mark.slow
+@each_case("seed", range(24, 32))
 def test_the_order_of_a_parents_neurons_does_not_matter(seed):
     """Random networks of one architecture that compute different things."""
     one, x = drawn(seed)
@@ -190,10 +192,10 @@ def assert_found_again(name, method):
 OF_TORCHVISION = {
     "resnet18": (torchvision.models.resnet18, 6, 64),
     "convnext": (partial(ConvNeXt, [CNBlockConfig(8, 16, 1), CNBlockConfig(16, None, 1)], layer_scale=1.0), 30, 32),
-    "squeezenet": (torchvision.models.squeezenet1_1, 8, 64),
-    "shufflenet": (partial(ShuffleNetV2, [1, 2, 1], [8, 16, 24, 32, 40]), 8, 64),
 }
 LARGE = {
+    "squeezenet": (torchvision.models.squeezenet1_1, 8, 64),
+    "shufflenet": (partial(ShuffleNetV2, [1, 2, 1], [8, 16, 24, 32, 40]), 8, 64),
     "resnext": (partial(torchvision.models.ResNet, Bottleneck, [1, 1, 1, 1], groups=4, width_per_group=2), 8, 64),
     "regnet": (torchvision.models.regnet_y_400mf, 8, 64),
     "mobilenet_v2": (partial(torchvision.models.mobilenet_v2, width_mult=0.25), 6, 64),
@@ -249,7 +251,7 @@ def trained(make, epochs, seed):
     return model.double().eval(), x.double()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @each_case("method, seed", [("HF-Gradient", 1), ("KF-Gradient", 2)])
 @each_case(("make", "epochs"), [(added, 20), (partial(Residual, 8, 10), 6)])
 def test_the_twin_of_a_trained_residual_network_is_found_again(make, epochs, seed, method):
@@ -267,7 +269,7 @@ OTHERS = {**KEEPING, **AVERAGING, **dict.fromkeys(MERGES, {})}
 
 
 @pytest.mark.slow
-@each_case("method, name", spread(OTHERS, ["mlp", "resnet", "vit", *SPELLED, *STRUCTURED, *BUFFERS, *TIED, *RAW], 5))
+@each_case("method, name", spread(OTHERS, ["mlp", "resnet", "vit", *SPELLED, *STRUCTURED, *BUFFERS, *TIED, *RAW], 2))
 def test_methods_that_look_for_no_neurons_keep_the_same_network(name, method):
     """Those that keep parent 0 keep its function beside a shuffled copy, too."""
     model, twin, x = twins(name)

@@ -8,11 +8,9 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS, fuse
-from retrofit_core.baselines import OTFusion, ZipIt
 from retrofit_core.fusion.fit import Gradient, Ridge
 from retrofit_core.fusion.grouping import GROUPINGS, Grouper, Grouping, KMeans
 from retrofit_core.fusion.importance import Conductance, Custom, DeepLift, Importance
-from retrofit_core.fusion.task import Task, carry_out
 from retrofit_core.system.settings import Range, setting
 from tests.marks import each_case
 from tests.networks import labels, mlp, normal
@@ -76,13 +74,6 @@ def test_the_data_of_a_score_are_given_once_inside_it_or_beside_it():
 def test_what_cannot_be_meant_is_refused(more, message):
     with pytest.raises(ValueError, match=message):
         fuse(pair(), X, **more)
-
-
-def test_what_a_method_would_pass_over_is_refused_however_it_is_called():
-    with pytest.raises(ValueError, match="ZipIt takes no importance"):
-        carry_out(ZipIt(), Task.of(pair(), (X, Y), importance=Conductance("fusion")))
-    with pytest.raises(ValueError, match="OTFusion takes no class_shares"):
-        carry_out(OTFusion(), Task.of(pair(), X, class_shares=torch.ones(2, 4)))
 
 
 # --- functions of one's own ---------------------------------------------------------------------------------------------

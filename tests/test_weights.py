@@ -23,7 +23,7 @@ from tests.properties import assert_close, assert_same_function
 from tests.test_contract import options_for
 from tests.test_twins import twins
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated:FutureWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated:FutureWarning")]
 
 
 class Doubled(nn.Module):
@@ -175,7 +175,6 @@ def test_a_head_that_is_the_table_stays_it(method):
     assert fused.head.weight is fused.emb.weight and fused.head.weight is not model.head.weight
 
 
-@pytest.mark.slow
 @each_case("name, method", spread(TIED, ["PLeaS", "RegMean"], 1))
 def test_methods_that_solve_layers_by_themselves_refuse_and_what_they_name_works(name, method):
     model, twin, x = twins(name)
@@ -243,7 +242,6 @@ def adapted(seed):
     return net.eval()
 
 
-@pytest.mark.slow
 @each_case("method", WRITING)
 def test_every_method_that_writes_weights_refuses_factors_before_any_work(method):
     parents = [adapted(seed) for seed in (1, 2)]
@@ -253,7 +251,6 @@ def test_every_method_that_writes_weights_refuses_factors_before_any_work(method
         METHODS[method](parents, (normal(20, 6), labels(20, 3)), **options_for(method, parents, 3))
 
 
-@pytest.mark.slow
 @each_case("method", ["KF-Linear", "KF-Gradient", "Git-Re-Basin", "TIES", "KD"])
 def test_networks_of_peft_are_fused_once_they_are_merged(method):
     parents = [Peft(adapted(seed)) for seed in (1, 2)]

@@ -1,14 +1,11 @@
 """Networks in wrappers are fused as the networks inside of them."""
 
-import copy
-import pickle
 import warnings
 
 import pytest
 import torch
 from torch import nn
 
-from retrofit_core import giving_logits, permuted
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition
 from retrofit_core.networks.wrappers import unwrapped
@@ -137,46 +134,3 @@ def test_torchscript_is_refused_before_any_work_with_a_way_out_that_works(make):
     network = mlp((6, 8, 3), seed=5)
     network.load_state_dict(made[0].state_dict())
     assert_close(network(x), made[0](x), 1e-12)
-
-
-class Dict(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer, self.drop = nn.Linear(3, 4), nn.Dropout(0.5)
-
-    def forward(self, x):
-        return {"logits": self.drop(self.layer(x)), "x": x}
-
-
-def test_our_wrapper_shares_everything_with_its_network():
-    network, x = Dict(), normal(2, 3).float()
-    wrapper = giving_logits(network, "logits").eval()
-    assert not network.training and list(wrapper.state_dict()) == list(network.state_dict())
-    for same in (pickle.loads(pickle.dumps(wrapper)), copy.deepcopy(wrapper), copy.copy(wrapper)):
-        assert torch.equal(same(x), network(x)["logits"])
-    apart = copy.deepcopy(wrapper)
-    apart.layer.weight.data.zero_()
-    assert network.layer.weight.any() and not apart.wrapped.layer.weight.any()
-    wrapper.double()
-    wrapper.further = nn.Linear(1, 1)
-    assert network.layer.weight.dtype == torch.float64 and "further.weight" in network.state_dict()
-    calls = []
-    network.register_forward_hook(lambda *_: calls.append(1))
-    wrapper(x.double())
-    assert calls == [1]
-
-
-def test_a_network_may_hold_a_part_of_any_name():
-    class Holder(nn.Module):
-        def __init__(self, name):
-            super().__init__()
-            self.add_module(name, nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)))
-
-        def forward(self, x):
-            (inside,) = self.children()
-            return {"logits": inside(x)}
-
-    for name in ("network", "model", "module"):
-        wrapped = giving_logits(Holder(name), "logits")
-        x = normal(6, 3).float()
-        assert torch.allclose(permuted(wrapped, x, seed=0)(x), wrapped(x), atol=1e-6)

@@ -71,6 +71,7 @@ def test_greedy_merging_equals_the_loops(seed, a, b, n):
     assert 0 <= facts["forced"] <= m - width
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [zipit, pleas])
 @pytest.mark.parametrize("name", ["vgg with BatchNorm", "resnet"])
 def test_batchnorm_gets_new_statistics(name, method):
@@ -195,6 +196,7 @@ def test_all_neurons_apart_are_both_networks_side_by_side(name):
         assert not second[:4, 5:].any() and not second[4:, :5].any()  # no way from one parent to the other
 
 
+@pytest.mark.slow
 def test_partial_merging_by_least_squares_on_what_is_shared():
     """One hidden layer: rows of a parent's own neurons read pixels, the head reads all."""
     models, x = [mlp((6, 5, 3)), mlp((6, 5, 3), seed=2)], normal(60, 6)

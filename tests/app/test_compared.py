@@ -122,13 +122,6 @@ def test_means_over_seeds_have_the_interval_of_reports():
     assert figures.difference(*[[{**each, "knows": ""} for each in side] for side in facts]).ends is None
 
 
-def test_equal_seeds_are_paired():
-    first = shipped("kf-linear")
-    seeds = [measured(first, accuracy, seed=seed) for accuracy, seed in ((80.0, 2), (90.0, 1))]
-    (group,) = compared.groups(seeds, [])
-    assert [facts["accuracy"] for facts in group.rows[0].each] == [90.0, 80.0]
-
-
 def test_each_parent_answers_for_itself():
     entry = shipped("kf-linear")
     for index in range(2):

@@ -112,13 +112,6 @@ def test_every_parent_flows_into_the_drawn_network(shipped):
     assert all(high.y[0] > low.y[0] for high, low in zip(bars, bars[1:], strict=False))  # widths 16, 8, 4
 
 
-def test_densest_is_the_largest_cluster_and_on_a_tie_the_tightest():
-    points = np.array([[0.0, 0], [2, 0], [5, 0], [5.1, 0], [9, 9]])
-    assert replace(seen([0, 0, 1, 1, 2]), points=points).densest == 1
-    assert replace(seen([0, 0, 0, 1, 1]), points=points).densest == 0
-    assert seen(list(range(5))).densest is None
-
-
 def colours_of(picture: figures.Picture) -> dict[int, str]:
     """The colour of every neuron."""
     return {
@@ -206,54 +199,6 @@ def test_text_and_marks_have_contrast_and_lettering_can_be_read_on_every_shade(p
     assert palette is DARK or contrast(palette.outline, palette.paper) >= 3
     for colours in (palette.clusters, palette.networks):
         assert palette is LIGHT or all(contrast(colour, palette.paper) >= 3 for colour in colours)
-
-
-#: How colours look without one kind of cone: Machado, Oliveira and Fernandes (2009), table 1, severity 1.0, on linear RGB.
-CONES = {
-    "all": np.eye(3),
-    "protan": np.array(
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
-    ),
-    "deutan": np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
-    ),
-    "tritan": np.array(
-        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
-    ),
-}
-
-
-def lab(colour: str, seen: np.ndarray) -> np.ndarray:
-    """CIE L*a*b* (D65) of "#rrggbb" as it is seen."""
-    rgb = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    linear = np.clip(seen @ np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4), 0, 1)
-    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ linear
-    t = xyz / np.array([0.95047, 1.0, 1.08883])
-    f = np.where(t > (6 / 29) ** 3, np.cbrt(t), t / (3 * (6 / 29) ** 2) + 4 / 29)
-    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
-
-
-def apart(colours: list[str], seen: np.ndarray) -> float:
-    """The least difference (CIE 1976) between any two."""
-    points = [lab(colour, seen) for colour in colours]
-    return min(float(np.linalg.norm(a - b)) for i, a in enumerate(points) for b in points[:i])
-
-
-@each_case("palette", [LIGHT, DARK])
-@each_case("cones", CONES)
-def test_hues_are_told_apart_by_the_colour_blind(palette, cones):
-    assert apart([*palette.clusters, palette.ink], CONES[cones]) > 12  # 2.3 is just noticeable
-    assert apart([palette.grouping, palette.approximation], CONES[cones]) > 40
-    assert apart(list(palette.networks[:4]), CONES[cones]) > 10  # letters, shapes and hatches say it, too
-
-
-@each_case("palette", [LIGHT, DARK])
-def test_a_colour_means_one_thing(palette):
-    """A network, a cluster, an error, what is fused: none has a colour that could be taken for another's."""
-    families = [palette.networks, palette.clusters, (palette.grouping,), (palette.approximation,), (palette.accent,)]
-    for i, first in enumerate(families):
-        for second in families[:i]:
-            assert min(apart([one, other], CONES["all"]) for one in first for other in second) > 18
 
 
 def seen(labels: list[int], weights: list[float] | None = None) -> figures.Neurons:
@@ -360,31 +305,6 @@ def test_curve_and_residual(shipped):
     assert sum(bars) == pytest.approx(100 * (level_.grouping_error + level_.approximation_error) / level_.energy)
     assert "ridge" not in figures.residual_bars(level_, LIGHT, figures.AVERAGED).figure.to_json()
     assert "to repair and" in figures.residual_bars(level_, LIGHT, figures.REPAIRED).alt
-
-
-def test_neurons_that_hardly_respond_are_counted():
-    picture = figures.activity_histogram(np.array([0.0, 1.0, 3.0]), np.array([0, 0, 1]), LIGHT)
-    assert (
-        "Before the activation function 1 of 3 neurons hardly responds" in picture.caption
-        and "1 of these not at all" in picture.caption
-    )
-
-
-def test_the_lowest_point_of_the_plane_is_told_where_the_fit_is_not_there():
-    marks = [{"name": "fused", "x": 0.0, "y": 0.0, "loss": 0.02}, {"name": "parent 0", "x": 1.0, "y": 0.0, "loss": 0.1}]
-    # 0.02 - 0.02 x + 0.05 x^2 + y^2 is least at x = 0.2: 0.018
-    plane = {"quadratic": [0.02, -0.02, 0.0, 0.05, 0.0, 1.0], "marks": marks}
-    assert "1.80\N{NO-BREAK SPACE}%" in figures.loss_plane(plane, LIGHT).caption
-    assert "lowest" not in figures.loss_plane({"quadratic": [0.02, 0, 0, 0.05, 0, 1.0], "marks": marks}, LIGHT).caption
-
-
-@each_case("losses", [(0.3, 0.2, 0.15), (0.9, 0.004, 0.05), (20, 1e-7, 1e-3)])
-def test_a_loss_curve_has_a_few_numbers_within_reach_and_can_be_linear(losses):
-    curve = [{"epoch": epoch, "loss": loss, "validation": loss} for epoch, loss in enumerate(losses)]
-    ticks = figures.loss_curve(curve, LIGHT).figure.layout.yaxis.tickvals
-    assert 1 <= len(ticks) <= 10 and all(min(losses) / 1.3 <= tick <= max(losses) * 1.3 for tick in ticks)
-    linear = figures.loss_curve(curve, LIGHT, log=False)
-    assert linear.figure.layout.yaxis.type == "linear" and "linear" in linear.alt
 
 
 @each_case(

@@ -13,9 +13,7 @@ from retrofit_app.figures.landscape import (
     average_words,
     better_words,
     caption,
-    nearest_path,
     own_scale,
-    paths_of,
     place_words,
 )
 from retrofit_app.figures.landscape.words import shares
@@ -93,32 +91,6 @@ def test_places_are_mixtures_of_the_three():
     assert shares(survey, 10.0, 0.0) == pytest.approx((0, 1, 0))
     assert shares(survey, 7.5, 4.0) == pytest.approx((0, 0.5, 0.5))
     assert place_words(survey, 5.0, 0.0) == "50 % A + 50 % B + 0 % fused"
-
-
-def test_a_click_means_the_nearest_line():
-    survey = invented()
-    assert [paths_of(survey)[nearest_path(survey, row, column)] for row, column in ((0, 2), (3, 1), (3, 4))] == [
-        ("parent 0", "parent 1"),
-        ("parent 0", "fused"),
-        ("parent 1", "fused"),
-    ]
-
-
-def test_the_line_and_the_ring_are_drawn_where_they_are():
-    picture = landscape_plane(invented(), "loss", LIGHT, path=("parent 1", "fused"), point=(1, 2))
-    lines = [trace for trace in traces(picture, "scatter") if trace.mode == "lines"]
-    assert {(*line.x, *line.y) for line in lines} == {(10, 5, 0, 8)}
-    rings = [trace for trace in traces(picture, "scatter") if trace.mode == "markers" and trace.marker.size == 16]
-    assert any((ring.x[0], ring.y[0]) == (5.0, 1.0) for ring in rings if len(ring.x) == 1)
-
-
-def test_losses_beyond_all_numbers_are_drawn_as_high():
-    survey = invented()
-    loss = survey.loss.clone()
-    loss[4, 4] = float("inf")
-    picture = landscape_plane(dataclasses.replace(survey, loss=loss), "loss", LIGHT)
-    assert np.isfinite(np.array(traces(picture, "contour")[0].z)).all()
-    assert "infinite" in picture.alt
 
 
 def test_the_own_scale_holds_networks_and_paths_and_hatches_what_explodes():

@@ -107,15 +107,6 @@ def test_start_makes_a_worker_and_cancel_asks_it_to_stop(record, sleeper):
         runs.delete(record)
 
 
-def test_a_growing_landscape_shows_what_is_measured(record, sleeper):
-    followups.begin(runs.read_entry(record), SMALL)
-    folder = record / LANDSCAPE.folder / SMALL.key(record)
-    invented(finished=7).save(folder)
-    page = open_page(run="mine", map=folder.name)
-    assert clean(page) and "7 of 25 points are measured" in page.get("progress")[0].proto.text
-    assert len(pictures(page)) == 2 and "the others are hatched crosswise" in words(page)
-
-
 @each_case(
     ("state", "error", "said"),
     [
@@ -164,20 +155,6 @@ def lettering(page) -> set[str]:
     return {text for picture in pictures(page) for trace in picture["data"] for text in trace.get("text") or ()}
 
 
-def test_the_fine_tuned_network_can_be_among_the_networks(record):
-    from retrofit_core.runs.finetunings import FinetuneConfig
-
-    config = FinetuneConfig(epochs=3)
-    folder = record / "finetunings" / config.key(record)
-    config.save(folder, record)
-    (folder / "metrics.json").write_text("{}")
-    shutil.copy(runs.BUNDLED / "hf-linear" / "fused.safetensors", folder / "tuned.safetensors")
-    page = open_page(run="mine", tuned=folder.name, third="fine-tuned", resolution="5", images="32")
-    assert clean(page), [element.value for element in [*page.error, *page.warning]]
-    assert "5 for networks" in words(page)
-    assert any(f"--tuned mine/finetunings/{folder.name}" in code.value for code in page.code)
-
-
 def test_colours_are_those_of_the_paper_or_of_its_own(record):
     placed(record)
     page = open_page(run="mine")
@@ -188,9 +165,3 @@ def test_colours_are_those_of_the_paper_or_of_its_own(record):
     assert pictures(page)[0]["data"][0]["zmax"] == pytest.approx(3.75)
     page.selectbox(key="landscape-scale").set_value("paper").run()
     assert "scale" not in page.query_params and clean(page)
-
-
-def test_a_damaged_landscape_is_named_in_its_place(record):
-    (placed(record) / "landscape.json").write_text("{}")
-    page = open_page(run="mine")
-    assert not page.exception and page.error and "landscape" in page.error[0].value

@@ -94,15 +94,6 @@ def test_every_step_leads_to_its_explanation_and_back(record):
         assert all(any(part in link and "run=analysed" in link for link in links) for part in shown)
 
 
-def test_a_press_counts_from_where_the_last_one_went_whatever_the_list_of_levels_still_shows(record):
-    page = open_page(run="analysed", level="features.2")
-    page.selectbox(key="levels-level").set_value("features.0")  # a browser sends it so, if keys follow quickly
-    page.button(key="go-next").click().run()
-    assert page.selectbox(key="levels-level").value == page.query_params["level"] == "features.5"
-    page.selectbox(key="levels-level").set_value("features.0").run()  # and alone it is a choice
-    assert page.query_params["level"] == "features.0"
-
-
 def test_a_run_without_analysis_says_what_is_missing_and_how_to_add_it(runs_folder):
     plain(runs_folder)
     page = open_page(run="plain", step="grouping")
@@ -172,18 +163,6 @@ def test_a_run_without_a_fit_does_not_speak_of_one(record):
     assert not re.search("ridge|closed form|the fit misses", words(page), re.IGNORECASE)
 
 
-def test_home_and_end_and_the_switch_for_shortcuts(record):
-    page = open_page(run="analysed")
-    page.button(key="go-last").click().run()
-    assert page.query_params["level"] == "classifier"
-    page.button(key="go-first").click().run()
-    assert page.selectbox(key="levels-level").value == "features.0"
-    assert "key J" in page.button(key="go-next").help
-    assert page.toggle(key="shortcuts").proto.default is True  # with which a browser draws it anew on another page
-    page.toggle(key="shortcuts").set_value(False).run()
-    assert "key" not in page.button(key="go-next").help
-
-
 def test_a_gradient_fit_shows_its_curve_on_an_axis_that_can_be_linear(runs_folder):
     runs_folder.mkdir()
     analysed(runs_folder, runs.BUNDLED / "kf-gradient")
@@ -222,18 +201,6 @@ def test_two_groupings_stand_side_by_side_with_their_index(record):
     labels = readings.record(runs.read_entry(record)).analysis.levels[0].labels
     assert first["marks"]["labels"] == labels["uniform"][0].tolist()
     assert second["marks"]["labels"] == labels["uniform"][1].tolist()
-
-
-def test_the_frame_is_in_the_address_and_the_words_on_the_pictures_unfold_by_a_button(record):
-    page = open_page(run="analysed", level="features.0")
-    assert clean(page) and page.query_params.get("panel") is None
-    assert page.segmented_control(key="levels-panel").value == "scores"
-    page.toggle(key="levels-outliers").set_value(True).run()
-    assert page.query_params["outliers"] == "1"
-    assert clean(open_page(run="analysed", panel="sizes"))
-    for shown in (True, False):
-        page.button(key="how-to-read").click().run()
-        assert ("**The plane.**" in words(page)) == shown and clean(page)
 
 
 def test_the_target_is_the_weighted_mean_of_the_members(record):
@@ -300,12 +267,3 @@ def test_a_run_whose_own_score_is_not_among_the_analysed_ones_is_shown(runs_fold
     page = open_page(run=run_folder.name, level="classifier", step="grouping")
     assert clean(page), [error.value for error in page.error]
     assert "one for each class" in words(page)
-
-
-def test_a_class_that_nobody_saw_is_spoken_of_only_where_there_is_one_and_neurons_are_weighed(runs_folder, monkeypatch):
-    def said() -> bool:
-        return "never saw" in words(open_page(run="kf-linear", level="classifier", step="targets"))
-
-    assert said()
-    monkeypatch.setattr(runs, "class_counts", lambda entry: [[1, 1], [1, 1]])
-    assert not said()

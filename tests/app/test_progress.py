@@ -79,17 +79,3 @@ def test_half_a_line_and_damaged_ones_wait_or_are_skipped(tmp_path):
     with (tmp_path / "events.jsonl").open("a") as file:
         file.write(line[20:] + "\n")
     assert progress.follow(tmp_path, known).level == 0
-
-
-def test_a_resumed_training_is_timed_from_its_first_epoch(tmp_path):
-    """It went on at epoch 61 of 100, after a minute of reading; an epoch takes a second."""
-    epochs = [
-        {"kind": "epoch", "epoch": epoch, "epochs": 100, "loss": 1.0, "accuracy": None} for epoch in range(61, 66)
-    ]
-    write(tmp_path, {"kind": "phase", "name": "training", "parent": 0, "parents": 1}, start=1000.0)
-    write(tmp_path, *epochs, start=1060.0)
-    known = progress.follow(tmp_path, progress.Progress())
-    assert known.left(1064.0) == pytest.approx(35)
-    assert progress.sentence(known, "AB", 1064.0, 990.0).endswith("· 74 s · about 35 s left in this stage")
-    known.begun -= 300
-    assert "min left in this stage" in progress.sentence(known, "AB", 1064.0, 990.0), "no thousands of seconds"

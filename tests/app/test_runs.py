@@ -267,7 +267,7 @@ def test_a_runs_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatc
         runs.start(config)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_real_worker_writes_the_record_of_a_direct_run(runs_folder, config, monkeypatch, tmp_path):
     folder = runs.start(config)
     entry = wait(folder, lambda entry: not entry.active)

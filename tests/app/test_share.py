@@ -12,6 +12,8 @@ from retrofit_app.figures import DARK, LIGHT
 from retrofit_app.figures.waterfall import waterfall
 from retrofit_app.runs import headline, ingredients, levels
 
+pytestmark = pytest.mark.slow
+
 SHIPPED = runs.BUNDLED / "kf-linear"
 
 
@@ -92,7 +94,6 @@ def test_what_is_not_finished_is_refused(tmp_path):
     assert not (tmp_path / "x.html").exists()
 
 
-@pytest.mark.slow
 @pytest.mark.browser
 def test_it_is_read_without_a_network_in_both_themes_on_a_phone_and_on_paper(browser, tmp_path):
     share.save(SHIPPED, tmp_path / "run.html")

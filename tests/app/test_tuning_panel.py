@@ -108,12 +108,6 @@ def test_one_of_a_shipped_run_is_kept_in_the_runs_folder(entry, runs_folder, sle
     assert not followups.works_of(runs.read_entry(runs.BUNDLED / "hf-linear", shipped=True), FINETUNING)
 
 
-def test_what_is_done_is_not_done_again(record):
-    folder = placed(record)
-    kept = followups.begin(runs.read_entry(record), SHORT)
-    assert kept.folder == folder and kept.state == "done"
-
-
 def test_the_form_says_which_images_it_takes_and_the_command(record, opened):
     page = page_at(run="mine", **{"tune-epochs": "7", "tune-seed": "2"})
     assert clean(page)
@@ -142,14 +136,6 @@ def test_a_start_makes_a_worker_cancel_asks_it_and_a_reload_finds_it(record, ope
         runs.delete(record)
     with pytest.raises(ValueError, match="still running"):
         followups.delete(Work(FINETUNING, folder), runs.read_entry(record))
-
-
-def test_a_growing_one_shows_its_curve(record, sleeper):
-    followups.begin(runs.read_entry(record), SHORT)
-    placed(record, accuracy=None, accuracies=(94.0, 96.0))
-    page = page_at(run="mine")
-    assert clean(page) and "Epoch 1 of 3 is done" in page.get("progress")[0].proto.text
-    assert "1 of 3 epochs are done; the best is epoch 1 with 96.0" in words(page).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_a_finished_one_says_what_it_brought_and_on_which_images(record):
@@ -209,12 +195,6 @@ def test_one_can_be_deleted(record):
     page = page_at(run="mine", tuned=folder.name)
     page.button(key="fine-tuning-delete").click().run()
     assert clean(page) and not folder.exists() and "tuned" not in page.query_params
-
-
-def test_a_damaged_one_is_named_in_its_place(record):
-    (placed(record) / FINETUNING.growing).write_text("{}")
-    page = page_at(run="mine")
-    assert not page.exception and "curve.json of the fine-tuning" in page.error[0].value
 
 
 def test_the_picture_has_every_epoch_the_kept_one_and_the_networks_before():

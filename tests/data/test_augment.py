@@ -7,7 +7,7 @@ from torchvision.transforms import AutoAugmentPolicy, v2
 
 from retrofit_core.data import load
 from retrofit_core.data.augment import POLICIES, auto_augment, copies, crop, flip, usual_padding
-from tests.marks import each_case
+from tests.marks import each_case, spread
 
 
 def draw(seed=0):
@@ -58,10 +58,9 @@ def reference(policy, pixels):
 
 
 @pytest.mark.slow
-@each_case("channels", [1, 3])
-@each_case("policy", POLICIES)
+@each_case("policy, channels", spread(POLICIES, [1, 3], 1))
 def test_auto_augment_gives_only_what_torchvision_could_give(policy, channels):
-    pixels = photographs(12, channels)
+    pixels = photographs(8, channels)
     for image, result in zip(pixels, auto_augment(pixels, policy, draw()), strict=True):
         assert any(torch.equal(result, possible) for possible in reference(policy, image))
 

@@ -42,6 +42,7 @@ def test_name_comes_from_the_folder_of_raw(tmp_path):
     assert load(tmp_path / "FashionMNIST" / "raw").classes[0] == "T-shirt/top"
 
 
+@pytest.mark.slow
 @each_case("packed", [True, False])
 @each_case(
     ("files", "message"),

@@ -74,13 +74,11 @@ def test_dirichlet_shares_follow_the_concentrations():
     ("call", "message"),
     [
         (lambda labels: dirichlet(labels, 2, ratio=0), r"in \(0, 1\]. Found 0"),
-        (lambda labels: dirichlet(labels, 2, ratio=float("nan")), r"in \(0, 1\]"),
         (lambda labels: sharded(labels, 4), "3 classes are too few for 4 parts"),
         (
             lambda labels: sharded(labels, 2, shards=[[0], [1]]),
             r"each of the classes \[0, 1, 2\] once. Found \[\[0\], \[1\]",
         ),
-        (lambda labels: sharded(labels, 2, shards=[[0, 1], [1, 2]]), "each of the classes"),
         (lambda labels: sharded(labels, 2, shards=[[0, 1, 2]]), "each of 2 parts"),
         (lambda labels: full(labels, 0), "cannot be split into 0 parts"),
         (lambda labels: dirichlet(labels, 99), "cannot be split into 99 parts"),
@@ -127,13 +125,10 @@ def test_parts_are_matched_by_file_name_else_by_order(split_file):
     ("content", "message"),
     [
         ("{", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
-        ("[]", 'has no "parts"'),
         ('{"parts": []}', 'has no "parts"'),
         ('{"parts": [{"model": "a"}, {}]}', 'part 0 of .* has no "train_rows"'),
         ('{"parts": [{"train_rows": [0, 1.5]}, {"train_rows": [2]}]}', 'part 0 .* has no "train_rows"'),
         ('{"parts": [{"train_rows": [0]}, {"train_rows": [20]}]}', "part 1 .* has row 20, .* rows 0..19"),
-        ('{"parts": [{"train_rows": [-1]}, {"train_rows": [2]}]}', "part 0 .* has row -1"),
         ('{"parts": [{"train_rows": [1, 1]}, {"train_rows": [2]}]}', "names 1 of its rows twice"),
         ('{"parts": [{"train_rows": [0, 1]}, {"train_rows": [1]}]}', "parts overlap in 1 rows"),
         ('{"parts": [{"train_rows": [0]}]}', "has 1 parts, but 2 checkpoints"),

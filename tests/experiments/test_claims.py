@@ -151,6 +151,7 @@ def answers(generator, seeds: int, images: int, moves: float) -> np.ndarray:
     return hard + moves * seed + generator.normal(size=(seeds, images)) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moves", [0.0, 0.5])
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_the_interval_covers_the_truth(seeds, moves):
@@ -166,6 +167,7 @@ def test_the_interval_covers_the_truth(seeds, moves):
         assert np.mean(covered) >= 0.92
 
 
+@pytest.mark.slow
 def test_the_interval_over_parents_covers_the_truth():
     """Fusion seeds share their parents, so three sets with three seeds each are three runs, not nine."""
     generator = np.random.default_rng(4)

@@ -36,6 +36,7 @@ def rows_of(written) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(spreadsheet(written))))
 
 
+@pytest.mark.slow
 def test_every_number_of_the_paper_is_in_the_report():
     empty = report(Records({}), list(TABLES), SMOKE)
     rows = {(row["table"], row["column"], row["row"]): row for row in rows_of(empty)}
@@ -134,6 +135,7 @@ def test_accuracy_on_a_part_is_that_of_its_classes():
     assert numbers == [(50.0,), (30.0,), (70.0,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["smoke", "small"])
 def test_smoke_decides_nothing(scale):
     """The same results at `small` agree with the paper."""

@@ -31,6 +31,7 @@ def affine_problem(n=60):
     return partition(model, x)[0], x, targets[:, None]
 
 
+@pytest.mark.slow
 def test_never_beats_least_squares_and_comes_to_it():
     """C23."""
     level, x, targets = affine_problem()

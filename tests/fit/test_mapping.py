@@ -114,6 +114,7 @@ def test_a_reordered_copy_of_a_chain_survives_a_handful_of_samples(grouping):
     assert_same_function(model, fused, new, 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", [Concatenated, Flattened])
 def test_by_default_the_ridge_pulls_to_zero_where_the_parents_weights_cannot_be_mapped(network):
     parents, x = [initialised(network(), seed) for seed in range(2)], normal(30, *CNN_SHAPE)

@@ -60,6 +60,7 @@ def test_distances_to_centroids_equal_those_of_the_points():
             assert_close(own_distances[r, group], expected[group], 1e-11)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 99), st.booleans())
 def test_centroids_that_move_little_by_little_equal_those_of_a_fresh_start(seed, twins):
     """Every bit of them: runs of other releases are repeated. Twins make ties, which the lowest group wins."""
@@ -102,25 +103,6 @@ def test_seeds_are_drawn_by_score_and_distance():
     two = seed_centres(distances, scores, 2, 500, generator())
     assert (phi[0, two[:, 0]] != phi[0, two[:, 1]]).all()
     assert 2 not in two  # without weight nothing is gained there
-
-
-def test_where_additions_come_in_any_order_products_give_the_same(monkeypatch):
-    """The form for GPUs, run here: no scattered addition of fractions takes part in it."""
-    phi, scores = points(30, 4, 2), positive(30, 2)
-    plain = KMeans(restarts=3)(gram(phi), scores, (15, 15), 9, generator=generator(1))
-    for module in ("targets", "grouping.kmeans"):
-        monkeypatch.setattr(f"retrofit_core.fusion.{module}.adds_in_order", lambda _: False)
-    add = torch.Tensor.scatter_add_
-
-    def of_whole_numbers(total, *rest):
-        assert not total.is_floating_point()
-        return add(total, *rest)
-
-    monkeypatch.setattr(torch.Tensor, "index_add_", None)
-    monkeypatch.setattr(torch.Tensor, "scatter_add_", of_whole_numbers)
-    other = KMeans(restarts=3)(gram(phi), scores, (15, 15), 9, generator=generator(1))
-    assert torch.equal(plain.labels, other.labels)
-    assert other.cost == pytest.approx(plain.cost, rel=1e-12)
 
 
 def test_an_empty_group_takes_no_other_groups_only_neuron():

@@ -25,6 +25,7 @@ def raw(score, levels, x, y):
     return score.scores(Neurons.of(levels), x, y, monitor=Monitor())
 
 
+@pytest.mark.slow
 @each_case("name", IMPORTANCE)
 def test_scores_are_positive_and_sum_to_one_per_level(name, device):
     model, x, y = cnn().to(device), normal(12, *CNN_SHAPE).to(device), labels(12, 3).to(device)
@@ -202,14 +203,3 @@ def test_places_without_a_rule_are_refused_unless_the_gradient_may_stand_in(kind
     assert scores.report["completeness_gap"][0] > 1e-3  # and says by how much it misses
     via_options = importance_scores(levels, x, y, "deeplift", fallback="gradient")
     assert len(via_options.values) == 2
-
-
-def test_batches_do_not_matter_to_deeplift(monkeypatch):
-    x, y = normal(9, *CNN_SHAPE), labels(9, 3)
-    levels = partition(cnn(), x)
-    whole = raw(DeepLift(), levels, x, y)
-    monkeypatch.setattr(Neurons, "batch", lambda *_, **__: 4)
-    parts = raw(DeepLift(), levels, x, y)
-    for left, right in zip(whole.values, parts.values, strict=True):
-        assert_close(left, right, 1e-10)
-    assert whole.report["completeness_gap"] == pytest.approx(parts.report["completeness_gap"], abs=1e-9)

@@ -149,7 +149,7 @@ def names_of(level: dict[str, Any], report: Any) -> list[int]:
 
 @pytest.mark.parametrize(
     "setting",
-    [*CASES[:6], *(pytest.param(one, marks=pytest.mark.long) for one in CASES[6:])],
+    [*CASES[:3], *(pytest.param(one, marks=pytest.mark.long) for one in CASES[3:])],
     ids=lambda setting: " ".join(f"{k}={v}" for k, v in setting.items())[:90],
 )
 def test_a_fusion_is_that_of_the_core(engine, setting):
