@@ -11,6 +11,20 @@ from typing import Any
 
 import pytest
 
+from retrofit_core.cli.comparing import CompareRequest
+from retrofit_core.cli.landscape import LandscapeRequest
+from retrofit_core.cli.requests import ReproduceRequest
+from retrofit_core.data.augment import POLICIES
+from retrofit_core.data.splits import SPLITS
+from retrofit_core.experiments.scales import SCALES
+from retrofit_core.fusion.grouping import GROUPINGS
+from retrofit_core.fusion.importance import IMPORTANCE
+from retrofit_core.inspection.landscape import ALIGNMENTS
+from retrofit_core.methods import METHODS
+from retrofit_core.runs import RunConfig
+from retrofit_core.system.settings import settings_of
+from retrofit_core.training import RECIPES
+from retrofit_core.training.parents import TrainConfig
 from tests.marks import ROOT, skip_without
 
 #: Packages of the extras, as they are imported.
@@ -75,6 +89,23 @@ def test_the_command_line_answers_without_torch(tmp_path):
     ended = zip(ANSWERED.items(), answers(ANSWERED, tmp_path), strict=True)
     for (line, (code, said)), (actual, out, err, heavy) in ended:
         assert (actual, heavy) == (code, []) and said in out + err, (line, out, err)
+
+
+def test_help_texts_name_what_there_is():
+    """They are written by hand, because the tables import torch."""
+    tables = (
+        (RunConfig, "method", {**METHODS, **GROUPINGS}),
+        (RunConfig, "importance", IMPORTANCE),
+        (RunConfig, "auto_augment", POLICIES),
+        (CompareRequest, "importance", IMPORTANCE),
+        (LandscapeRequest, "align", ALIGNMENTS),
+        (ReproduceRequest, "scale", SCALES),
+        (TrainConfig, "recipe", {name for name in RECIPES if name != "finetune"}),
+        (TrainConfig, "split", SPLITS),
+    )
+    for request, name, table in tables:
+        words = re.findall(r"[\w-]+", settings_of(request)[name].help)
+        assert set(table) <= set(words), (request, name)
 
 
 @pytest.mark.slow

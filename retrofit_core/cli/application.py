@@ -1,30 +1,24 @@
 """The application: registers commands and prints errors and interruptions as sentences.
 
-Importing torch takes seconds, so no command module imports it: commands import what they need when they run, and `words`
-fills in the `{names}` in a help text when it is shown.
+Importing torch takes seconds, so no command module imports it: commands import what they need when they run.
 """
 
 import dataclasses
 import errno
 import inspect
-import json
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
-from hashlib import sha256
 from importlib.metadata import version
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
 from ..networks import user_code
-from ..system.files import json_of, write
 from ..system.monitor import Cancelled
 from ..system.refusals import Notice
 from ..system.registry import known_name
@@ -63,47 +57,7 @@ def _application(
     pass
 
 
-def user_cache() -> Path:
-    """The cache folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retrofit-workbench"
-
-
-def _words() -> dict[str, str]:
-    """Values of the names in help texts.
-
-    They are cached until a file of the core changes, because computing them imports torch, which takes seconds.
-    """
-    core = Path(__file__).parents[1]
-    stats = [(path.relative_to(core).as_posix(), path.stat()) for path in sorted(core.rglob("*.py"))]
-    state = [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
-    cache = user_cache()
-    file = cache / f"help-{sha256(str(core).encode()).hexdigest()[:12]}.json"
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        content = json_of(file)
-        if content["state"] == state:
-            return content["words"]
-    from .words import words
-
-    known = dict(words())
-    with suppress(OSError):  # the cache cannot be written
-        cache.mkdir(parents=True, exist_ok=True)
-        write(file, json.dumps({"state": state, "words": known}))
-    return known
-
-
-class Explained(TyperCommand):
-    """A command whose help text contains `{names}`, see `words`."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Fill in the names, then print the help."""
-        known = _words()
-        for parameter in self.params:
-            if text := getattr(parameter, "help", None):
-                parameter.help = text.format_map(known)  # type: ignore[attr-defined]
-        super().format_help(ctx, formatter)
-
-
-def command(name: str, *options: inspect.Parameter, kind: type[Explained] = Explained) -> Callable[[T], T]:
+def command(name: str, *options: inspect.Parameter, kind: type[TyperCommand] = TyperCommand) -> Callable[[T], T]:
     """Register a function of `asked`, a value whose fields are the command's own arguments and options.
 
     Errors are printed as one sentence on standard error; an interruption prints no traceback.
@@ -182,7 +136,7 @@ def _notices_printed() -> Iterator[None]:
         yield
 
 
-class OfMethods(Explained):
+class OfMethods(TyperCommand):
     """A command that also takes the settings of methods, which it finds in `context.obj`.
 
     Reading them imports torch, which takes seconds, so that only a command line with such a setting does.

@@ -17,7 +17,7 @@ from ..runs.config import RunConfig
 from ..system.extras import require
 from ..system.settings import Range, setting
 from ..system.texts import names_apart
-from .application import command, user_cache
+from .application import command
 from .checks import check_checkpoints, check_folder, check_replaced
 from .fields import READING, Json, Logits, Overwrite, argument, config_of, options_of
 from .terminal import networks_table, out, print_json, progress, say, say_normalisation
@@ -160,7 +160,7 @@ def learn_command(asked: LearnRequest) -> None:
     """
     import webbrowser
 
-    usual = user_cache() / "learn.html"
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "retrofit-workbench", "learn.html")
     file = (asked.out or usual).absolute()
     if file.is_dir():
         raise ValueError(f"--out {asked.out} is a folder. Name a file, such as {file / usual.name}.")

@@ -34,7 +34,7 @@ class CompareRequest(Json, Logits, Overwrite):
         "all, or comma-separated names. Append options with plus signs: all,zipit+repair=true. The same goes for a "
         "grouping, a score and their options: hf-linear+grouping=kmeans+restarts=50+steps=20.",
     )
-    importance: str = setting("uniform", "Comma-separated importance scores: {scores}.")
+    importance: str = setting("uniform", "Comma-separated importance scores: uniform, conductance, deeplift.")
     over: str | None = setting(
         None,
         "One method with a numeric setting at three to nine values, as in ridge=0.01x,0.1x,1x: samples, seed, width (of the "

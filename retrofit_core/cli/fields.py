@@ -105,7 +105,7 @@ def _type(entry: Setting, hint: Any) -> Any:
 
 def sentence(text: str) -> str:
     """A setting's help text with a capital letter and a full stop."""
-    return text if text.endswith((".", "}")) else f"{text[0].upper()}{text[1:]}."
+    return text if text.endswith(".") else f"{text[0].upper()}{text[1:]}."
 
 
 def value_of(context: typer.Context, kind: Callable[..., T], **chosen: Any) -> T:

@@ -24,7 +24,7 @@ class LandscapeRequest(Json, Overwrite):
 
     record: Path = setting(MISSING, "Record of a finished run, for its parents, fused network and data.")
     tuned: Path | None = setting(None, "A folder written by `retrofit train --record`, for the fine-tuned network.")
-    align: str | None = setting(None, "Also show the other parents aligned to parent 0, by {alignments}.")
+    align: str | None = setting(None, "Also show the other parents aligned to parent 0, by Git-Re-Basin or OTFusion.")
     through: str = setting(
         "parent 0, parent 1, fused",
         'The three networks that span the plane. Others: "aligned parent 1", average, fine-tuned.',

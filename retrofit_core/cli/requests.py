@@ -12,9 +12,11 @@ from .fields import Overwrite, argument
 class ReproduceRequest(Overwrite):
     """Parameters of `retrofit reproduce`."""
 
-    tables: tuple[str, ...] = argument((), "{tables}, or all.")
+    tables: tuple[str, ...] = argument((), "Names of tables (--list shows them), or all.")
     scale: str | None = setting(
-        None, "{scales}. Default: small; with --list and --report, each row at its fullest measured scale."
+        None,
+        "smoke, small, evening or paper (docs/experiments.md). Default: small; with --list and --report, each row at its fullest "
+        "measured scale.",
     )
     columns: str | None = setting(None, 'Columns, separated by semicolons, such as "2-way;4-way". Default: all.')
     methods: str | None = setting(

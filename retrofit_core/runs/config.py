@@ -20,22 +20,19 @@ from ..training.config import TrainConfig
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that determines a fusion of checkpoints; shared by form, command line, Python and record.
-
-    `cli.words` fills the braces in help texts from the tables of the method.
-    """
+    """Everything that determines a fusion of checkpoints; shared by form, command line, Python and record."""
 
     models: tuple[str, ...]
     """Checkpoint files, parent 0 first"""
     data: str = same_as(TrainConfig, "data")
     method: str = setting(
         "Auto",
-        "{methods}. Auto tries a few fusions and returns the best of them and of the parents. Each has options of its "
-        "own (`--method NAME --help`), such as --ridge, and --grouping: {groupings_with_options}. In brackets: their options.",
+        f"{', '.join(CATALOGUE)}. Auto tries a few fusions and returns the best of them and of the parents. Each has options of "
+        "its own (`--method NAME --help`), such as --ridge, and --grouping: hungarian, kmeans (--restarts), same_index, random.",
     )
     importance: str = setting(
         "uniform",
-        "Importance score of neurons: {scores_with_options}. In brackets: their own options.",
+        "Importance score of neurons: uniform, conductance (--steps, --mixed-precision), deeplift (--fallback).",
     )
     importance_data: Literal["own", "fusion"] | None = setting(
         None,
@@ -52,7 +49,7 @@ class RunConfig:
     samples: int = setting(400, "Fusion samples, balanced over the classes.", AT_LEAST_ONE)
     augment: int = setting(0, "Number of augmented copies of each fusion sample to add.", COUNT)
     auto_augment: str | None = setting(
-        None, "AutoAugment policy for these copies: {policies}. Default: only shifts and flips."
+        None, "AutoAugment policy for these copies: cifar10, imagenet, svhn. Default: only shifts and flips."
     )
     importance_samples: int = setting(400, "Samples per parent for computing importance scores.", AT_LEAST_ONE)
     seed: int = same_as(TrainConfig, "seed")
@@ -71,7 +68,7 @@ class RunConfig:
     )
     arch: str | None = setting(
         None,
-        "Architecture of the checkpoints, if they do not record it: a preset ({presets}, ...), "
+        "Architecture of the checkpoints, if they do not record it: a preset (vgg11, vgg11-half, ...), "
         "a JSON spec, or your own function, package.module:function or FILE.py:function (importing "
         "it runs its code: name only code that you trust).",
     )

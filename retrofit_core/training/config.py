@@ -32,7 +32,7 @@ class TrainConfig:
         "package.module:function or FILE.py:function (importing it runs its code: name only code that you trust). "
         "Give it once for all parents, or once for each.",
     )
-    split: str = setting("sharded", "How to divide the rows among the parents: {splits}.")
+    split: str = setting("sharded", "How to divide the rows among the parents: full, dirichlet, sharded.")
     parts: int = setting(2, "Number of parents.", AT_LEAST_ONE)
     ratio: float = setting(
         RATIO, "For a dirichlet split: how equal the parts are, from above 0 (very unequal) to 1 (equal)."
@@ -45,7 +45,9 @@ class TrainConfig:
         False, "Train only parent 0; the other parents are copies of it with shuffled neurons (needs --split full)."
     )
     recipe: str = setting(
-        "small", "{recipes}. small has no augmentation; paper has the paper's epochs for the number of parts."
+        "small",
+        "small, cifar, paper, short, imagenet. small has no augmentation; paper has the paper's epochs for the number of "
+        "parts.",
     )
     epochs: int | None = setting(None, "Passes over the training rows. Default: the recipe's.", AT_LEAST_ONE)
     batch: int | None = setting(None, "Batch size. Default: the recipe's.", AT_LEAST_ONE)

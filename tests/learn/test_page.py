@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -39,21 +38,16 @@ def test_the_parents_are_what_the_file_says_of_them():
                 assert model[0].weight.tolist() == parent["weights"][0], "numbers are rounded as they are used"
 
 
-def test_the_command_writes_the_file_whole(tmp_path, capsys):
+def test_the_command_writes_the_file_whole(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     file = tmp_path / "new" / "learn.html"
     assert main(["learn", "--out", str(file), "--no-browser"]) == 0
     assert file.read_text() == learn.page() and list(file.parent.iterdir()) == [file]
     assert str(file) in capsys.readouterr().out.replace("\n", "")
     assert main(["learn", "--no-browser"]) == 0
-    assert (Path(_cache()) / "learn.html").is_file()
+    assert (tmp_path / "cache/retrofit-workbench/learn.html").is_file()
     assert main(["learn", "--out", str(tmp_path), "--no-browser"]) == 2
     assert "is a folder" in capsys.readouterr().err
-
-
-def _cache() -> Path:
-    from retrofit_core.cli.application import user_cache
-
-    return user_cache()
 
 
 @pytest.mark.browser
