@@ -19,7 +19,6 @@ from retrofit_core.fusion.task import Task
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.runs import RunConfig, check_choices, method_keywords
-from retrofit_core.runs.snippets import python
 from retrofit_core.system.runtime import Runtime
 from retrofit_core.system.settings import settings_of
 from retrofit_core.system.texts import read_options, written_options
@@ -49,7 +48,7 @@ def another(entry):
 @pytest.mark.slow
 @each_case("name, chosen", CASES)
 def test_every_setting_is_the_same_through_every_door(name, chosen):
-    """Python, a config, its record, its command line, a comparison's word and a script."""
+    """Python, a config, its record, its command line, and a comparison's word."""
     method = METHODS[name]
     score, grouping = chosen.get("importance", "uniform"), {k: v for k, v in chosen.items() if k == "grouping"}
     for key, entry in method.settings(chosen).items():
@@ -65,9 +64,6 @@ def test_every_setting_is_the_same_through_every_door(name, chosen):
         assert RunConfig.from_json(config.to_json()).key() == config.key() != RunConfig(("a",), method=name).key()
         assert _settings_in(shlex.split(config.command()), OWN)[0] == config.options
         assert read_options(written_options(config.options)) == config.options
-        namespace: dict = {}
-        exec(python(config).split("result,")[0], namespace)
-        assert namespace["config"] == config
         value = method.algorithm(**chosen, **{key: options[key]})
         held = [value, *(getattr(value, part) for part in method.parts)]
         assert key in settings_of(IMPORTANCE[score]) or options[key] in [getattr(each, key, None) for each in held]

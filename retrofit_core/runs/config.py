@@ -5,7 +5,7 @@ import dataclasses
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -155,6 +155,21 @@ class RunConfig:
         """The command line that repeats this run."""
         words = [*option_words(self, ("models", "options")), *told_words(self.options or {})]
         return shlex.join(["retrofit", "fuse", *self.models, *words])
+
+
+def commands(runs: Iterable[tuple[RunConfig, TrainConfig | None]]) -> str:
+    """Shell lines that make runs: the training of their parents, if known, then each fusion into a record named by its key.
+
+    Examples:
+        >>> print(commands([(RunConfig(models=("a.safetensors",), splits="splits.json"), None)]))
+        retrofit fuse a.safetensors --splits splits.json --record 6365e64c81
+    """
+    lines: dict[str, None] = {}
+    for config, training in runs:
+        if training is not None:
+            lines[f"{training.command(Path(config.models[0]).parent)} --resume"] = None
+        lines[f"{config.command()} --record {config.key()}"] = None
+    return "\n".join(lines)
 
 
 #: Names of a run's own settings, as opposed to options of methods.

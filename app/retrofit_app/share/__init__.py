@@ -215,14 +215,15 @@ def _landscape(entry: runs.Entry) -> Iterator[str]:
 
 def _origin(entry: runs.Entry) -> Iterator[str]:
     """The run's settings, the command that repeats it, and where the file comes from."""
-    from retrofit_core.runs import RunConfig, snippets
+    from retrofit_core.runs import RunConfig
+    from retrofit_core.runs.config import commands
 
     yield _text(f"{runs.details(entry)}.")
     config, training = RunConfig.from_json(entry.config), runs.training_of(entry)
     named = {kind: _without_folders(getattr(config, kind)) for kind in ("data", "splits", "base", "target")}
     config = replace(config, models=tuple(map(_without_folders, config.models)), **named)
     training = training and replace(training, data=_without_folders(training.data))
-    yield f"<pre>{escape(snippets.command(config, training))}</pre>"
+    yield f"<pre>{escape(commands([(config, training)]))}</pre>"
     yield _text(f"{runs.source(entry)}. {runs.LICENCE}", "small")
 
 

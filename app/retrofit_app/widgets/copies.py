@@ -1,54 +1,35 @@
-"""A run as command and Python, for all pages."""
+"""A run as a command, for all pages."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from retrofit_app import runs
 from retrofit_app.address import session
 
-from .downloads import Origin, Several
-
-#: What the texts are, and their language.
-KINDS = {"Command": "bash", "Python": "python"}
-GIVES = "Both give the numbers of this run. Start them {}."
+GIVES = "It gives the numbers of this run. Start it {}."
 
 
-def show(config: Any, training: Any, what: str = "this new run", where: str = "in the runs folder") -> None:
-    """Draw both texts, made from the run's configs when the box is opened."""
-    box = st.expander(
-        f"Copy {what} as command or Python",
-        icon=":material/content_copy:",
-        key=f"copy {what}",
-        on_change="rerun",
-    )
+def show(line: Callable[[], str], what: str = "this new run", where: str = "in the runs folder") -> None:
+    """Draw a run's command, made when the box is opened."""
+    box = st.expander(f"Copy {what} as command", icon=":material/content_copy:", key=f"copy {what}", on_change="rerun")
     if box.open:
         with box:
-            tabs(_texts(config, training), GIVES.format(where))
+            command(line(), GIVES.format(where))
 
 
-def tabs(texts: Sequence[str], note: str, *, link: bool = False, first: Sequence[str] = ()) -> list[DeltaGenerator]:
-    """Draw texts to copy in tabs, each below a note.
+def command(text: str, note: str, *, link: bool = False) -> None:
+    """Draw a command to copy below a note.
 
     Args:
-        texts: a command and Python.
-        link: whether a link to the view comes before them.
-        first: further tabs, which come first.
-    Returns:
-        The further tabs, still empty.
+        link: whether a link to the view comes before it.
     """
-    places = st.tabs([*first, *(["Link"] if link else []), *KINDS])
     if link:
-        with places[len(first)]:
-            st.caption("This view, with everything that is chosen on the page.")
-            st.code(session.link(), language=None, wrap_lines=True)
-    for place, language, text in zip(places[-len(KINDS) :], KINDS.values(), texts, strict=True):
-        with place:
-            st.caption(note)
-            st.code(text, language=language, wrap_lines=True)
-    return list(places[: len(first)])
+        st.caption("This view, with everything that is chosen on the page.")
+        st.code(session.link(), language=None, wrap_lines=True)
+    st.caption(note)
+    st.code(text, language="bash", wrap_lines=True)
 
 
 def files(title: str, stem: str, key: str, formats: Sequence[tuple[str, str, Any]], help: str, needs: str = "") -> None:
@@ -74,23 +55,8 @@ def files(title: str, stem: str, key: str, formats: Sequence[tuple[str, str, Any
             )
 
 
-def of_run(entry: runs.Entry) -> None:
-    """Draw a recorded run's texts."""
-    from retrofit_core.runs import RunConfig
+def of_entry(entry: runs.Entry) -> str:
+    """A recorded run as a command."""
+    from retrofit_core.runs.config import RunConfig, commands
 
-    show(RunConfig.from_json(entry.config), runs.training_of(entry), "the shown run", runs.where(entry))
-
-
-def texts(entry: Origin) -> tuple[str, str]:
-    """A recorded run, or several, as command and Python."""
-    if isinstance(entry, Several):
-        return entry.texts()
-    from retrofit_core.runs import RunConfig
-
-    return _texts(RunConfig.from_json(entry.config), runs.training_of(entry))
-
-
-def _texts(config: Any, training: Any) -> tuple[str, str]:
-    from retrofit_core.runs import snippets
-
-    return snippets.command(config, training), snippets.python(config, training)
+    return commands([(RunConfig.from_json(entry.config), runs.training_of(entry))])

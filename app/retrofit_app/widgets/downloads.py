@@ -2,7 +2,6 @@
 
 import io
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +19,6 @@ class Several:
     """For file names"""
     source: str
     """A sentence without its full stop: which runs, and the library's version"""
-    texts: Callable[[], tuple[str, str]]
-    """The comparison as command and Python"""
 
 
 Origin = runs.Entry | Several

@@ -78,7 +78,7 @@ def results(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
     by_class.by_class(groups, palette, origin)
     by_class.mistakes(groups, palette, origin)
     st.divider()
-    taking.copy(origin, "this comparison", "runs")
+    taking.copy(groups, "this comparison", "runs")
 
 
 def settings(groups: list[Group], chosen: RunTable, palette: Palette) -> None:

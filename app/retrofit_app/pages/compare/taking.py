@@ -1,4 +1,4 @@
-"""Downloads and copies: the table in three notations, a link, and the comparison as command and Python."""
+"""Downloads and copies: the table in three notations, a link, and the comparison as commands."""
 
 from collections.abc import Sequence
 
@@ -14,28 +14,29 @@ MOST_NAMES = 4  # run names in a file's name
 
 def several(groups: Sequence[Group]) -> widgets.Several:
     """The compared runs as the origin of pictures and tables."""
-    networks = [network for group in groups for row in group.rows for network in row.networks]
-    entries = [network.entry for network in networks]
+    entries = [network.entry for network in networks_in(groups)]
     names = list(dict.fromkeys(entry.name for entry in entries))
     first_names = (
         names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES - 1], f"{len(names) - MOST_NAMES + 1}-more"]
     )
     versions = sorted({entry.status.get("version") or runs.library() for entry in entries})
     source = f"Runs {', '.join(names)}; retrofit-workbench {', '.join(versions)}"
-    return widgets.Several("-".join(["compare", *first_names]), source, lambda: texts(networks))
+    return widgets.Several("-".join(["compare", *first_names]), source)
 
 
-def texts(networks: Sequence[FusedNetwork]) -> tuple[str, str]:
-    """The comparison as command and Python; fine-tunings are lines of the command."""
-    from retrofit_core.runs import RunConfig, snippets
+def networks_in(groups: Sequence[Group]) -> list[FusedNetwork]:
+    """All compared networks."""
+    return [network for group in groups for row in group.rows for network in row.networks]
+
+
+def command(networks: Sequence[FusedNetwork]) -> str:
+    """The comparison as commands."""
+    from retrofit_core.runs import RunConfig
+    from retrofit_core.runs.config import commands
 
     entries = {network.entry.name: network.entry for network in networks}
     pairs = [(RunConfig.from_json(entry.config), runs.training_of(entry)) for entry in entries.values()]
-    lines = [
-        snippets.comparison_command(pairs),
-        *(_tuning(network) for network in networks if network.tuning is not None),
-    ]
-    return "\n".join(lines), snippets.comparison_python(pairs)
+    return "\n".join([commands(pairs), *(_tuning(network) for network in networks if network.tuning is not None)])
 
 
 def _tuning(network: FusedNetwork) -> str:
@@ -58,14 +59,15 @@ def notations(table: Table, origin: widgets.Several, key: str) -> None:
     copies.files("Download the table", stem, key, formats, holds, "package booktabs")
 
 
-def copy(origin: widgets.Several, what: str, key: str) -> None:
-    """Draw a link to the view, and the comparison as text, made when the box is opened."""
+def copy(groups: Sequence[Group], what: str, key: str) -> None:
+    """Draw a link to the view, and the comparison's commands, made when the box is opened."""
     box = st.expander(
-        f"Copy {what} as link, command or Python",
+        f"Copy {what} as link or command",
         icon=":material/content_copy:",
         key=f"copy-{key}",
         on_change="rerun",
     )
     if box.open:
         with box:
-            copies.tabs(origin.texts(), "Start it in the runs folder. Finished runs are not repeated.", link=True)
+            note = "Start it in the runs folder. Finished runs are not repeated."
+            copies.command(command(networks_in(groups)), note, link=True)

@@ -1,4 +1,4 @@
-"""What can be taken from a finished run: a page to send, the network, and the run as a command or Python."""
+"""What can be taken from a finished run: a page to send, the network, and the run as a command."""
 
 import streamlit as st
 
@@ -30,4 +30,4 @@ def downloads(entry: runs.Entry) -> None:
             icon=":material/download:",
             help="The checkpoint with its configuration, classes and normalisation.",
         )
-    copies.of_run(entry)
+    copies.show(lambda: copies.of_entry(entry), "the shown run", runs.where(entry))

@@ -14,6 +14,7 @@ from retrofit_app.runs import methods
 from retrofit_app.shell import picker
 from retrofit_app.widgets import controls, copies
 from retrofit_app.widgets.errors import guarded
+from retrofit_core.runs.config import commands
 
 from . import configs, cures, options, own_files, parameters, plan, presets, starting
 from .parameters import HELP, Picks
@@ -53,7 +54,7 @@ def form() -> None:
             return
         start(planned, picks)
     if planned.config is not None:
-        copies.show(planned.config, planned.training)
+        copies.show(lambda: commands([(planned.config, planned.training)]))
 
 
 def closed_files(picks: Picks) -> list[str]:

@@ -65,7 +65,7 @@ def pictures(
             )
     _, draw = offered[kind]
     source = f"{shown.name}, {name}; retrofit-workbench {runs.library()}"
-    origin = widgets.Several(f"paper-{shown.name}-{name}", source, lambda: ("", ""))
+    origin = widgets.Several(f"paper-{shown.name}-{name}", source)
     heading = f"**{escaped(name)}** · {escaped(column.badge)}"
     widgets.chart(f"paper-{kind}", draw, palette, origin, heading=heading)
 

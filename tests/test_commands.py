@@ -1,13 +1,13 @@
-"""What is copied from a page gives the numbers of the page: executed in a folder of its own."""
+"""The command that is copied from a page gives its numbers: executed in a folder of its own."""
 
-import ast
 import dataclasses
 import shlex
 
 import pytest
 
 from retrofit_core.cli import comparing, fusing, main
-from retrofit_core.runs import RunConfig, execute, read_config, read_run, snippets
+from retrofit_core.runs import RunConfig, execute, read_config, read_run
+from retrofit_core.runs.config import commands
 from retrofit_core.training.parents import TrainConfig, train_parents
 from tests.marks import each_case
 
@@ -28,58 +28,25 @@ CONFIG = RunConfig(
 )
 
 
-@each_case(
-    "config",
-    [
-        CONFIG,
-        RunConfig(
-            models=("it's a model.safetensors",), fusion_from="iid", mean=(0.5,), std=(0.25,), size=8, memory=10**9
-        ),
-        RunConfig(
-            models=("a.pt", "b.pt"),
-            target='{"architecture": "cnn"}',
-            augment=2,
-            auto_augment="cifar10",
-            options={"ridge": 0.5},
-        ),
-    ],
-)
-def test_python_builds_the_same_config(config):
-    """Every assignment in the text, evaluated, is the configuration itself."""
-    tree = ast.parse(snippets.python(config, TRAINING))
-    names = {"RunConfig": RunConfig, "TrainConfig": TrainConfig}
-    built = [
-        eval(ast.unparse(node.value), names)
-        for node in tree.body  # noqa: S307 - our own text
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("config", "training")
-    ]
-    assert built == [TRAINING, config]
-    assert "TrainConfig" not in snippets.python(config)
-
-
 @pytest.mark.slow
-def test_command_and_script_give_the_same_key_and_numbers(tmp_path, monkeypatch, capsys):
-    """Each in an empty folder; the numbers to compare with come from the library called directly."""
-    for name in ("direct", "command", "script"):
+def test_the_command_gives_the_same_key_and_numbers(tmp_path, monkeypatch):
+    """In an empty folder; the numbers to compare with come from the library called directly."""
+    for name in ("direct", "command"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "direct")
     train_parents(TRAINING, TRAINING.folder)
     result, metrics = execute(CONFIG)
     expected = {name: network["accuracy"] for name, network in metrics["networks"].items()}
     monkeypatch.chdir(tmp_path / "command")
-    for line in snippets.command(CONFIG, TRAINING).splitlines():
+    for line in commands([(CONFIG, TRAINING)]).splitlines():
         tool, *words = shlex.split(line)
         assert (tool, main(words)) == ("retrofit", 0)
-    monkeypatch.chdir(tmp_path / "script")
-    exec(snippets.python(CONFIG, TRAINING), {})  # noqa: S102 - our own text
-    assert f"{expected['fused']:.2f} %" in capsys.readouterr().out
-    for folder in ("command", "script"):
-        record = read_run(tmp_path / folder / CONFIG.key())
-        assert record.config == CONFIG == read_config(record.folder)
-        assert {name: network["accuracy"] for name, network in record.metrics["networks"].items()} == expected
-        for ours, theirs in zip(record.levels, result.levels, strict=True):
-            assert ours.grouping_error == pytest.approx(theirs.grouping_error, rel=1e-9)
-            assert ours.labels.tolist() == theirs.labels.tolist()
+    record = read_run(CONFIG.key())
+    assert record.config == CONFIG == read_config(record.folder)
+    assert {name: network["accuracy"] for name, network in record.metrics["networks"].items()} == expected
+    for ours, theirs in zip(record.levels, result.levels, strict=True):
+        assert ours.grouping_error == pytest.approx(theirs.grouping_error, rel=1e-9)
+        assert ours.labels.tolist() == theirs.labels.tolist()
 
 
 # --- comparisons ----------------------------------------------------------------------------------
@@ -89,20 +56,9 @@ PAIR = dataclasses.replace(CONFIG, options=None)
 
 def test_lines_of_a_comparison_train_once_and_make_its_runs():
     configs = [PAIR, dataclasses.replace(PAIR, method="HF-Linear"), dataclasses.replace(PAIR, seed=7)]
-    training, *lines = snippets.comparison_command([(config, TRAINING) for config in configs]).splitlines()
+    training, *lines = commands([(config, TRAINING) for config in configs]).splitlines()
     assert training.startswith("retrofit train")
     assert lines == [f"{config.command()} --record {config.key()}" for config in configs]
-
-
-def test_python_of_a_comparison_builds_the_same_configs():
-    configs = [PAIR, dataclasses.replace(PAIR, method="HF-Linear"), dataclasses.replace(PAIR, data="other")]
-    tree = ast.parse(snippets.comparison_python([(config, TRAINING) for config in configs]))
-    built = [
-        eval(ast.unparse(node.value), {"RunConfig": RunConfig})
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "configs"
-    ]
-    assert built == [configs[:2], configs[2:]]
 
 
 # --- the words of `fuse` and `compare` ----------------------------------------------------------------------------------
@@ -141,8 +97,8 @@ def test_the_command_of_a_config_makes_that_config(field, monkeypatch, tmp_path)
 
     monkeypatch.setattr("retrofit_core.runs.execute", note)
     monkeypatch.setattr("retrofit_core.runs.comparison.compare_runs", note)
-    for commands in (fusing, comparing):
-        monkeypatch.setattr(commands, "check_checkpoints", lambda _: None)
+    for module in (fusing, comparing):
+        monkeypatch.setattr(module, "check_checkpoints", lambda _: None)
     assert main([*shlex.split(config.command())[1:], "--record", str(tmp_path / "x")]) == 2
     if field not in ("method", "analyse", "base"):  # KF-Linear has none
         words = shlex.split(config.command())[2:]
