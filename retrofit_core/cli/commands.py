@@ -42,7 +42,7 @@ def evaluate_command(context: typer.Context, asked: EvaluateRequest) -> None:
     """
     check_checkpoints(asked.models)
     from ..data import load
-    from ..networks.checkpoints import classes_of, load_model, read_metadata
+    from ..networks.checkpoints import load_model, read_metadata
     from ..system import device as devices
     from ..training.evaluation import ensemble, evaluate
 
@@ -55,8 +55,7 @@ def evaluate_command(context: typer.Context, asked: EvaluateRequest) -> None:
             metadata = read_metadata(path)
             pixels = [getattr(config, name) or metadata.get(name) for name in ("mean", "std", "size")]
             images = load(config.data, asked.split, *pixels)
-            order = classes_of(asked.models, images)
-            model, _ = load_model(path, config.arch, like=images, classes=order)
+            model, _ = load_model(path, config.arch, like=images)
             networks.append(model.to(picked))
             measured[name] = evaluate(model, images, monitor=monitor)
         if asked.ensemble:

@@ -5,7 +5,7 @@ A checkpoint's metadata may hold "architecture" (a spec, see `architectures` and
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ def load_model(
     arch: Architecture | None = None,
     *,
     like: Images | None = None,
-    classes: Sequence[str] = (),
 ) -> tuple[nn.Module, dict[str, Any]]:
     """Load the network of a checkpoint, float32 and in eval mode, and the file's metadata.
 
@@ -43,8 +42,7 @@ def load_model(
             the module. Default: the metadata's spec, else inferred from keys and shapes. Modules that only the metadata name
             are not imported: see `user_code`.
         like: images that the network takes. Foreign factories get channels, size and classes from them if nothing else
-            gives these. If the file names its classes in another order, the outputs are reordered to match the images.
-        classes: order of classes to use instead of that of `like`, see `classes_of`.
+            gives these. The classes that the file names must be theirs.
     Returns:
         (model, metadata); metadata["architecture"] is the spec that was used, unless a function `arch` built the module.
     Raises:
@@ -67,7 +65,7 @@ def load_model(
         parameter.requires_grad_(True)
     model = model.float().eval()
     if like is not None:
-        _order_classes(model, metadata, classes or like.classes, like, path)
+        classnames.check_data_classes(classnames.stored(metadata), like.classes, f"{path}", f"data set {like.name!r}")
     return model, metadata
 
 
@@ -93,32 +91,6 @@ def _fitted(
     nearest = max(found, key=lambda each: len(names & each.keys()))
     _check_fit(model.state_dict(), nearest, path)
     return model, nearest
-
-
-def classes_of(paths: Sequence[str | Path], images: Images) -> tuple[str, ...]:
-    """The common order of classes for several checkpoints: that of the images or, if these only number their classes, of the
-    first checkpoint that names them.
-
-    Raises:
-        ValueError: the checkpoints name different classes.
-    """
-    if classnames.are_names(images.classes):
-        return images.classes
-    named: dict[str, tuple[str, ...]] = {}
-    for path in paths:
-        with suppress(ValueError):  # loading the network reports the error
-            named[str(path)] = classnames.stored(read_metadata(path))
-    classnames.check_same_classes(named, any_order=True)
-    names = (each for each in named.values() if classnames.are_names(each) and len(each) == len(images.classes))
-    return next(names, images.classes)
-
-
-def _order_classes(model: nn.Module, metadata: dict[str, Any], wanted: Sequence[str], like: Images, path: Path) -> None:
-    """Reorder the outputs of a network that names its classes."""
-    stored = classnames.stored(metadata)
-    example = torch.rand(2, *like.shape, generator=torch.Generator().manual_seed(0))
-    if classnames.bring_into_order(model, stored, wanted, example, f"{path}", f"data set {like.name!r}"):
-        metadata["classes"] = list(wanted)
 
 
 def save_model(model: nn.Module, path: str | Path, **metadata: object) -> None:

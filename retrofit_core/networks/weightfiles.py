@@ -8,7 +8,6 @@ import re
 import types
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +102,7 @@ def _facts(path: Path) -> dict[str, Any]:
             facts = {name: _decoded(text) for name, text in metadata_of(file).items()}
     except ValueError as error:
         raise ValueError(f"{path} {error}") from None
-    return classes_in(facts) | facts
+    return facts
 
 
 def _decoded(text: str) -> Any:
@@ -114,21 +113,10 @@ def _decoded(text: str) -> Any:
 
 
 def classes_in(content: object) -> dict[str, Any]:
-    """{"classes": names in the order of the outputs} if a torch.save file has them under a usual key, else {}."""
-    if not isinstance(content, Mapping):
-        return {}
-    for key in ("classes", "class_names"):
-        names = content.get(key)
-        if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
-            return {"classes": list(names)}
-    numbers = content.get("class_to_idx")
-    if not isinstance(numbers, Mapping):
-        turned = content.get("idx_to_class")
-        numbers = {name: number for number, name in turned.items()} if isinstance(turned, Mapping) else {}
-    with suppress(TypeError, ValueError):  # JSON turns numbers into strings
-        by_number = {int(number): name for name, number in numbers.items()}
-        if by_number and sorted(by_number) == list(range(len(numbers))) and all(isinstance(n, str) for n in numbers):
-            return {"classes": [by_number[number] for number in range(len(numbers))]}
+    """{"classes": names in the order of the outputs} if a torch.save file has them, else {}."""
+    names = content.get("classes") if isinstance(content, Mapping) else None
+    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
+        return {"classes": list(names)}
     return {}
 
 

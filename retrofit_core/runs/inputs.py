@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,16 +20,16 @@ from ..fusion.eligibility import output_shape
 from ..fusion.importance import IMPORTANCE
 from ..methods import METHODS
 from ..networks.architectures import build, fitted, input_shape_of, parse
-from ..networks.checkpoints import classes_of, load_model, read_metadata
+from ..networks.checkpoints import load_model, read_metadata
+from ..networks.classnames import check_same_classes, stored
 from ..networks.outputs import check_class_scores
 from ..system.monitor import Monitor
-from ..system.refusals import Notice, Refusal
+from ..system.refusals import Refusal
 from ..system.registry import find, first_line
 from ..system.runtime import Runtime
 from ..system.settings import SEED_SETTING, check_setting, settings_of
 from ..system.texts import changed
 from ..training.parents import NOTE, read_training, train_parents
-from ..training.state import digest
 from .config import RunConfig, naming
 
 #: Fields of a run that its method takes as keywords; files become networks.
@@ -141,10 +140,6 @@ def read_inputs(config: RunConfig) -> Inputs:
     models = read_parents(config, train)
     check_fitting(models, train)
     parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
-    if parts is not None:
-        for doubt in changed_rows(config.models, parts, train):
-            advice = "name the splits file and the data of its training, or use --fusion-from iid without --splits"
-            warnings.warn(Notice(f"{doubt}: {advice}."), stacklevel=2)
     chosen = _balanced(train, config.samples, fusion_rows(config, parts), config.seed)
     generator = torch.Generator().manual_seed(config.seed)
     pixels, labels = copies(train, chosen, config.augment, generator, config.auto_augment)
@@ -193,41 +188,19 @@ def _stored_constants(models: Sequence[str | Path]) -> Constants | None:
 
 
 def read_parents(config: RunConfig, images: Images) -> list[nn.Module]:
-    """The networks of a config's checkpoints, with a common order of classes (`classes_of`).
+    """The networks of a config's checkpoints.
 
     Raises:
         ValueError: a file is missing or damaged, or has other classes.
     """
-    return [read_network(config, path, images) for path in config.models]
+    models = [read_network(config, path, images) for path in config.models]
+    check_same_classes({str(path): stored(read_metadata(path)) for path in config.models})
+    return models
 
 
 def read_network(config: RunConfig, path: str | Path, images: Images) -> nn.Module:
-    """A checkpoint's network, with the parents' order of classes."""
-    order = classes_of(config.models, images)
-    return load_model(path, config.arch, like=images, classes=order)[0]
-
-
-def changed_rows(paths: Sequence[str | Path], parts: Sequence[Tensor], images: Images) -> list[str]:
-    """Signs that checkpoints were not trained on these rows, each as the start of a sentence.
-
-    Args:
-        parts: rows of each checkpoint in a splits file.
-    """
-    doubts, now = [], None
-    for path, rows in zip(paths, parts, strict=True):
-        noted = read_metadata(path).get("rows")
-        if not isinstance(noted, dict) or not isinstance(noted.get("digest"), str):
-            continue
-        if noted.get("count") != len(rows) or noted["digest"] != digest({"rows": rows}):
-            doubts.append(f"{path} was trained on other rows than those that the splits file gives it")
-        elif isinstance(noted.get("images"), str):
-            now = now or images.digest()
-            if noted["images"] != now:
-                doubts.append(
-                    f"the training images of {images.name} have changed since {path} was trained, so the rows of the "
-                    "splits file may be other images"
-                )
-    return doubts
+    """A checkpoint's network."""
+    return load_model(path, config.arch, like=images)[0]
 
 
 def check_fitting(models: Sequence[nn.Module], images: Images) -> None:

@@ -19,7 +19,7 @@ from ..fusion.grouping import Grouper
 from ..fusion.joint_spaces import Levels
 from ..methods import METHODS, RETROFITTING
 from ..networks.architectures import Architecture, build, fitted, parse
-from ..networks.checkpoints import classes_of, load_model
+from ..networks.checkpoints import load_model
 from ..networks.levels import Level
 from ..system.refusals import Cure, Refusal, cures_of
 from ..training.parents import TrainConfig
@@ -185,7 +185,7 @@ def _network(path: str, config: RunConfig, like: Images) -> nn.Module:
     """The network of a checkpoint, cached for all methods of a leaderboard."""
     stamp = Path(path).stat() if Path(path).exists() else None
     stamped = (stamp.st_mtime_ns, stamp.st_size) if stamp else None
-    return _read(path, config.arch, like, classes_of(config.models, like), stamped)
+    return _read(path, config.arch, like, stamped)
 
 
 @lru_cache(maxsize=4)  # whole networks
@@ -193,10 +193,9 @@ def _read(
     path: str,
     arch: str | None,
     like: Images,
-    order: tuple[str, ...],
     stamp: tuple[int, int] | None,
 ) -> nn.Module:
-    return load_model(path, arch, like=like, classes=order)[0]
+    return load_model(path, arch, like=like)[0]
 
 
 @lru_cache(maxsize=32)

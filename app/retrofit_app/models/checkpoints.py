@@ -76,11 +76,10 @@ def of_run(entry: Any, path: Path, images: Any) -> Any:
     Raises:
         ValueError: as `described`; or its classes differ.
     """
-    from retrofit_core.networks.checkpoints import classes_of, load_model
+    from retrofit_core.networks.checkpoints import load_model
 
     config = entry.config
-    order = classes_of([entry.base / name for name in config["models"]], images)
-    return load_model(path, config.get("arch"), like=images, classes=order)[0]
+    return load_model(path, config.get("arch"), like=images)[0]
 
 
 def stamped(name: str) -> tuple[str, str]:

@@ -111,21 +111,6 @@ def _counts_of_files(picks: Picks) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(torch.bincount(images.labels[part], minlength=len(images.classes)).tolist()) for part in rows)
 
 
-def _doubts(picks: Picks) -> list[str]:
-    """Reasons to doubt that the networks were trained on the splits file's rows."""
-    from retrofit_core.data.splits import read_splits
-    from retrofit_core.runs.inputs import changed_rows
-
-    if not picks.rows:
-        return []
-    images, paths = sources.images(picks), [sources.located(name) for name in picks.files]
-    rows = read_splits(sources.located(picks.rows), [Path(path).name for path in paths], len(images))
-    doubts = changed_rows(paths, rows, images)
-    for path in paths:
-        doubts = [doubt.replace(path, sources.title(path)) for doubt in doubts]
-    return [f"{doubt}." for doubt in doubts]
-
-
 def _data_words(facts: sources.Facts) -> str:
     channels, height, width = facts.shape
     colour = "grey" if channels == 1 else "colour" if channels == 3 else f"{channels} channels"
@@ -142,8 +127,7 @@ def _network_words(picks: Picks, training: Any, entries: list[runs.Entry]) -> li
         each = [f"{letter(index)} gets {percent(networks[f'parent {index}']['accuracy'])}" for index in range(2)]
         return [f"On the test images {listing(each)}. Both are cnn with 16, 32 and 32 channels."]
     if picks.networks == "own":
-        each = [_checkpoint_words(index, name, picks, entries) for index, name in enumerate(picks.files)]
-        return [*each, *_doubts(picks)]
+        return [_checkpoint_words(index, name, picks, entries) for index, name in enumerate(picks.files)]
     ready = _files(picks, training)
     if len(ready) < training.parts:
         return []
