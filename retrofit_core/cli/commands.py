@@ -91,7 +91,7 @@ class AppRequest:
         "it runs its code). Repeatable.",
     )
     results: tuple[Path, ...] = setting(
-        (), "Results for the Paper page: a bundle, a folder of bundles, or a runs folder. Repeatable."
+        (), "Results for the Paper page: a file of results, a folder of them, or a runs folder. Repeatable."
     )
 
 

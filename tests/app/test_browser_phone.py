@@ -4,7 +4,7 @@ import pytest
 
 from retrofit_app.figures import DARK, LIGHT
 
-from .browsing import act_until, at_rest, cut_or_touching, does_not_scroll_sideways, words_of_figures
+from .browsing import at_rest, cut_or_touching, does_not_scroll_sideways, words_of_figures
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -87,8 +87,6 @@ def test_tiles_stand_two_beside_each_other_and_the_fused_one_alone(open_page):
 def test_a_wide_table_is_scrolled_in_its_own_frame_where_its_first_column_stays(open_page):
     page = open_page(COMPARE, width=390)
     drawn(page, 1)
-    act_until(page, "**/compare*", lambda: page.get_by_text("Which classes are mistaken for which?").click())
-    drawn(page, 3)
     assert does_not_scroll_sideways(page)
     left = page.evaluate(
         "() => { const frame = document.querySelector('.retrofit-book'); frame.scrollLeft = 200;"

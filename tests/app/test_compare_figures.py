@@ -1,10 +1,9 @@
-"""The pictures of the page Compare: classes and confusions."""
+"""The pictures of the page Compare: classes."""
 
-import numpy as np
 import pytest
 
 from retrofit_app.figures import LIGHT, Network
-from retrofit_app.figures.classes import class_sources, confusion_matrix, forgotten, origins, source
+from retrofit_app.figures.classes import class_sources, forgotten, origins, source
 
 CLASSES = ["cat", "dog", "owl", "fox"]
 
@@ -52,16 +51,3 @@ def test_many_classes_are_neither_lettered_nor_numbered():
     parent = Network("network A", "parent", 50.0, [50.0] * 100)
     picture = class_sources([parent, parent], [fused(*[40.0] * 100)], [f"c{index}" for index in range(100)], LIGHT)
     assert len(picture.figure.data) == 2 and "100 classes" in picture.figure.layout.xaxis.title.text
-
-
-def test_confusions_count_every_image_once():
-    counts = np.array([[8, 2, 0, 0], [0, 10, 0, 0], [1, 0, 5, 4], [0, 0, 0, 0]])
-    picture = confusion_matrix(counts, CLASSES, "KF-Linear", LIGHT)
-    right, wrong, numbers = picture.figure.data
-    assert sum(int(text) for text in numbers.text if text) == 30
-    shades = np.array(right.z, dtype=float)
-    assert np.isnan(shades[0, 1]) and shades[0, 0] == 0.8
-    assert np.array(wrong.z, dtype=float)[2, 3] > np.array(wrong.z, dtype=float)[2, 0] > 0
-    words = picture.caption.replace("\N{NO-BREAK SPACE}", " ")
-    assert words == "KF-Linear gets 23 of 30 images right (76.7 %). Most often it takes owl for fox, 4 times."
-    assert "all 10 images right" in confusion_matrix(np.diag([5, 5]), CLASSES[:2], "A", LIGHT).caption

@@ -1,4 +1,4 @@
-"""The page Compare without a browser: runs side by side, confusions and levels."""
+"""The page Compare without a browser: runs side by side."""
 
 import dataclasses
 import re

@@ -7,8 +7,9 @@ import numpy as np
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import DARK, LIGHT, Network
-from retrofit_app.figures.classes import class_sources, confusion_matrix
-from retrofit_app.figures.waterfall import Step, waterfall
+from retrofit_app.figures.classes import class_sources
+from retrofit_app.figures.ingredients import two_by_two
+from retrofit_app.runs import ingredients
 from retrofit_app.widgets.charts import signed
 from retrofit_core.fusion.results import frame
 from retrofit_core.runs import read_run
@@ -23,24 +24,21 @@ assert RUN.analysis is not None
 ACCURACY, ANALYSIS = RUN.analysis.accuracy, RUN.analysis.levels[0]
 PARENT = Network("network A", "parent", 49.6, [100.0, 0.0])
 FUSED = Network("KF-Linear", "fused", 93.0, [92.0, None])
-STEPS = [Step("Plain average", 0.0, 20.0), Step("+ fit", 20.0, 80.0, figures.Difference(60.0, (50.0, 70.0)))]
+CORNERS, AVERAGE = ingredients.read(runs.read_entry(RUN.folder, shipped=True))
 TARGETS, OUTPUTS = (values[:, 0].double().numpy() for values in (ANALYSIS.targets, ANALYSIS.outputs))
 FIGURES = {
     "sources": lambda palette: class_sources([PARENT], [FUSED], ["cat", "owl"], palette),
-    "confusion": lambda palette: confusion_matrix(np.array([[3, 1], [0, 4]]), ["cat", "owl"], "KF-Linear", palette),
     "network": lambda palette: figures.drawn_network(TABLE, course(ACCURACY, 359), palette, 1),
     "agreement": lambda palette: figures.agreement_matrix(ANALYSIS.agreement, palette),
     "curve": lambda palette: figures.loss_curve(GRADIENT.levels[0].curve, palette),
     "residual": lambda palette: figures.residual_bars(REPORT, palette),
-    "activity": lambda palette: figures.activity_histogram(np.arange(8.0), np.arange(8) // 4, palette),
     "activations": lambda palette: figures.activations(GROUPED, palette, height=400),
     "clusters": lambda palette: figures.clusters(GROUPED, palette),
     "sizes": lambda palette: figures.cluster_sizes(GROUPED, palette),
     "scores": lambda palette: figures.score_histogram(GROUPED, "Conductance", palette),
-    "kept": lambda palette: figures.r2_histogram(ANALYSIS.kept.double().numpy(), REPORT.parents.numpy(), palette),
     "plane of a level": lambda palette: figures.loss_plane(ANALYSIS.plane, palette),
     "fit": lambda palette: figures.fit_scatter(TARGETS, OUTPUTS, "Fused neuron 0", palette),
-    "ingredients": lambda palette: waterfall(STEPS, "", palette),
+    "ingredients": lambda palette: two_by_two(CORNERS, AVERAGE, palette),
     "landscape": lambda palette: figures.landscape_plane(invented(), "loss", palette, path=("parent 0", "fused")),
     "path": lambda palette: figures.loss_path(invented().paths[0], palette),
 }

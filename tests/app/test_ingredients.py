@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from retrofit_app import bundle, figures, runs
-from retrofit_app.figures.waterfall import waterfall
+from retrofit_app.figures.ingredients import gains, two_by_two
 from retrofit_app.runs import ingredients
-from retrofit_app.runs.ingredients import finding, steps_of
 from retrofit_core.runs import store
 from retrofit_core.runs.comparison import configurations
 from retrofit_core.runs.store import COMPARISON
@@ -41,50 +40,42 @@ def test_every_shipped_run_has_its_ingredients_and_they_agree_with_its_tiles(nam
     entry = shipped_entry(name)
     work, networks = ingredients.work_of(entry), entry.metrics["networks"]
     assert work.state == "done" and all(path.stat().st_size < 1e5 for path in work.folder.iterdir())
-    known = {(each.groups, each.fitted): each for each in ingredients.read(work)}
-    assert len(known) == 8
-    for key, name in (((ingredients.AVERAGE, False), "average"), ((ingredients.OWN, True), "fused")):
-        assert all(known[key].facts[fact] == networks[name][fact] for fact in ("accuracy", "knows", "samples"))
+    corners, average = ingredients.read(entry)
+    assert len(corners) == 4
+    for facts, name in ((average, "average"), (corners[True, True], "fused")):
+        assert all(facts[fact] == networks[name][fact] for fact in ("accuracy", "knows", "samples"))
 
 
-def test_steps_go_from_the_average_over_groups_to_the_fit_and_controls_are_compared_with_it():
-    steps = steps_of(ingredients.read(ingredients.work_of(shipped_entry())), "KF-Linear")
-    assert [step.name for step in steps] == [
-        "Plain average",
-        "+ groups, no fit",
-        "+ fit: KF-Linear",
-        "Same-index groups",
-        "Random groups (one draw)",
-        "Uniform importance",
-    ]
-    for above, step in zip(steps[:2], steps[1:3], strict=True):
-        low, high = step.brings.ends
-        assert step.start == above.accuracy and step.brings.points == pytest.approx(step.accuracy - above.accuracy)
-        assert low < step.brings.points < high
-    assert all(step.brings.points == pytest.approx(step.accuracy - steps[2].accuracy) for step in steps[3:])
-    picture = waterfall(steps, finding(steps), figures.LIGHT)
-    assert all(figures.number(step.accuracy) in picture.alt for step in steps)
-    assert finding(steps) == (
-        "Groups bring +55.2 points (same-index groups +34.8), then the fit +13.6; random groups instead: \N{MINUS SIGN}1.9."
-    )
+def test_four_edges_are_paired_differences_and_are_drawn_with_every_accuracy():
+    corners, average = ingredients.read(shipped_entry())
+    edges = gains(corners)
+    assert len(edges) == 4
+    for (kind, also), gain in edges.items():
+        before = (False, also) if kind == "groups" else (also, False)
+        after = (True, also) if kind == "groups" else (also, True)
+        assert gain.points == pytest.approx(corners[after]["accuracy"] - corners[before]["accuracy"])
+        assert gain.ends[0] < gain.points < gain.ends[1]
+    picture = two_by_two(corners, average, figures.LIGHT)
+    drawn = " ".join(note.text for note in picture.figure.layout.annotations)
+    for facts in (*corners.values(), average):
+        assert figures.share(facts["accuracy"]) in picture.alt and figures.share(facts["accuracy"]) in drawn
+    assert all(figures.number(gain.ends[0]) in drawn for gain in edges.values())
 
 
 def test_what_is_compared_has_the_runs_own_options_where_they_apply():
     config = dataclasses.replace(bundle.config("KF-Gradient"), options={"epochs": 3, "restarts": 2, "preset": "paper"})
     base = ingredients.base_of(config)
     configs = configurations(base, ingredients.methods_of(config), config.importance)
-    assert [each.method for each in configs] == ["Average"] + ["KF-Linear", "KF-Gradient"] * 3 + ["KF-Gradient"]
-    assert configs[-1].importance == "uniform" and configs[-1].options == configs[2].options
-    own, control = configs[2].options, configs[4].options
-    assert own == {"preset": "paper", "epochs": 3, "restarts": 2}
-    assert control == {"preset": "paper", "epochs": 3, "grouping": "same_index"}
+    assert [each.method for each in configs] == ["Average", *["KF-Linear", "KF-Gradient"] * 2]
     assert configs[1].options == {"preset": "paper", "refit": False, "restarts": 2}
+    assert configs[2].options == {"preset": "paper", "epochs": 3, "restarts": 2}
+    assert configs[4].options == {"preset": "paper", "epochs": 3, "grouping": "random"}
 
 
 @pytest.mark.slow
 def test_a_run_without_them_offers_to_measure_them_and_watches(record, sleeper):
     page = page_at(run="mine")
-    assert clean(page) and any("6 more fusions" in button.label for button in page.button)
+    assert clean(page) and any("three more fusions" in button.label for button in page.button)
     click(page, "start-ingredients")
     work = ingredients.work_of(runs.read_entry(record))
     assert work.going and store.is_going(work.folder)
@@ -100,7 +91,7 @@ def test_the_worker_measures_them(record):
     wait_for(work)
     assert work.state == "done", runs.log_tail(work.folder)
     ours, shipped = (
-        {(each.groups, each.fitted): each.facts["accuracy"] for each in ingredients.read(ingredients.work_of(one))}
+        {corner: facts["accuracy"] for corner, facts in ingredients.read(one)[0].items()}
         for one in (entry, shipped_entry())
     )
     assert ours == pytest.approx(shipped, abs=3)

@@ -4,16 +4,14 @@ import dataclasses
 
 import numpy as np
 import pytest
-import torch
 
 from retrofit_app.figures import LIGHT, headline, landscape_plane, loss_path
 from retrofit_app.figures.landscape import (
+    KINDS,
     PAPER,
-    Scale,
     average_words,
     better_words,
     caption,
-    own_scale,
     place_words,
 )
 from retrofit_app.figures.landscape.words import shares
@@ -46,7 +44,7 @@ def test_contours_go_through_the_measured_points():
         for row in range(5):
             for column in range(5):
                 at = z[np.abs(y - survey.ys[row].item()).argmin(), np.abs(x - survey.xs[column].item()).argmin()]
-                low, high = getattr(Scale(), kind)
+                low, high = KINDS[kind]
                 assert at == pytest.approx(min(max(measured[row, column].item(), low), high), abs=1e-5)
 
 
@@ -61,7 +59,6 @@ def test_the_loss_above_the_clip_is_hatched_and_counted_and_the_accuracy_never()
         min(x + 2 + y + 2 for x, y in corners) > PAPER - 0.6
     )  # a drawn cell is a tenth wide, and its corners lie outside
     assert patterns(landscape_plane(survey, "accuracy", LIGHT)) == []
-    assert patterns(landscape_plane(survey, "loss", LIGHT, Scale(loss=(0, 100), clip=None))) == []
 
 
 @each_case("finished", [0, 7])
@@ -91,17 +88,6 @@ def test_places_are_mixtures_of_the_three():
     assert shares(survey, 10.0, 0.0) == pytest.approx((0, 1, 0))
     assert shares(survey, 7.5, 4.0) == pytest.approx((0, 0.5, 0.5))
     assert place_words(survey, 5.0, 0.0) == "50 % A + 50 % B + 0 % fused"
-
-
-def test_the_own_scale_holds_networks_and_paths_and_hatches_what_explodes():
-    survey = invented()
-    loss = survey.loss.clone()
-    loss[4, 4] = 600.0
-    scale = own_scale(dataclasses.replace(survey, loss=loss))
-    assert scale.loss == (0.0, pytest.approx(1.5 * 2.5)) and scale.clip == scale.loss[1]
-    assert scale.accuracy == (48.0, 62.0)
-    flat = dataclasses.replace(survey, loss=torch.full_like(loss, 2.0))
-    assert own_scale(flat).clip is None
 
 
 def test_a_line_shows_its_barrier_as_a_number_and_a_bar():

@@ -153,15 +153,3 @@ def test_a_shipped_landscape_cannot_be_deleted(runs_folder, entry):
 
 def lettering(page) -> set[str]:
     return {text for picture in pictures(page) for trace in picture["data"] for text in trace.get("text") or ()}
-
-
-def test_colours_are_those_of_the_paper_or_of_its_own(record):
-    placed(record)
-    page = open_page(run="mine")
-    assert pictures(page)[0]["data"][0]["zmax"] == 4.6 and not page.get("badge")
-    assert "own scale" not in words(page)
-    page.selectbox(key="landscape-scale").set_value("own").run()
-    assert page.query_params["scale"] == "own" and "own scale" in words(page)
-    assert pictures(page)[0]["data"][0]["zmax"] == pytest.approx(3.75)
-    page.selectbox(key="landscape-scale").set_value("paper").run()
-    assert "scale" not in page.query_params and clean(page)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from retrofit_app import runs
-from retrofit_app.figures import LIGHT, agreement, claimed, lettered
+from retrofit_app.figures import LIGHT, agreement, claimed, ingredients, lettered
 from retrofit_app.figures.landscape import headline
 from retrofit_app.figures.paper.cells import cells
 from retrofit_app.learn.measured import FILE
@@ -19,8 +19,6 @@ from retrofit_app.pages.fuse.parameters import Picks
 from retrofit_app.runs import headline as first_page
 from retrofit_app.runs import methods, paper
 from retrofit_app.runs.compared import FUSED, PARENT, Group, Row
-from retrofit_app.runs.ingredients import Ingredient, steps_of
-from retrofit_app.runs.ingredients import finding as of_ingredients
 from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.methods import METHODS
 from retrofit_core.training.evaluation import as_bits
@@ -53,14 +51,10 @@ def of_rows(*accuracies: float, parent: float = 50.0) -> str:
     return sentence
 
 
-def of_parts(
-    average: float, groups: float | None, fitted: float, drawn: float | None = None, plain: float | None = None
-) -> str:
-    known = [Ingredient("average", False, facts(average))]
-    known += [Ingredient("own", False, facts(groups))] if groups else []
-    known += [Ingredient("random", True, facts(drawn))] if drawn else []
-    known += [Ingredient("same_index", fit, facts(plain)) for fit in (False, True)] if plain else []
-    return of_ingredients(steps_of([*known, Ingredient("own", True, facts(fitted))], "KF-Linear"))
+def of_parts(plain: float | None, groups: float, drawn: float | None, fitted: float) -> str:
+    """Random groups without and with the fit are `plain` and `drawn`."""
+    known = {(False, False): plain, (True, False): groups, (False, True): drawn, (True, True): fitted}
+    return ingredients.finding({corner: facts(value) for corner, value in known.items() if value is not None})
 
 
 def of_agreement(pair: float, floor: float, least: float) -> str:
@@ -92,13 +86,10 @@ SAID = [
     (of_rows(90, 80, 80), "M1 and M2, which are tied", "not clearly"),
     (of_rows(90, 70, parent=95), "clearly worse than the best parent", "better"),
     (of_rows(90, 70, parent=90), "a tie with the best parent", "clearly better"),
-    (of_parts(20, None, 90), "Groups and fit together bring +70.0 points", "then the fit"),
-    (of_parts(20, 70, 90), "Groups bring +50.0 points, then the fit +20.0.", "\N{MINUS SIGN}"),
-    (of_parts(70, 20, 10), "Groups bring \N{MINUS SIGN}50.0 points, then the fit \N{MINUS SIGN}10.0", "+"),
-    (of_parts(20, 70, 90, 95), "; random groups instead: +5.0.", "chance"),
-    (of_parts(2, 70, 70.1, 70.2), "fit +0.1 (may be chance); random groups instead: +0.1", "\N{MINUS SIGN}"),
-    (of_parts(20, 70, 90, 80), "; random groups instead: \N{MINUS SIGN}10.0.", "+10"),
-    (of_parts(20, 70, 90, plain=50), "Groups bring +50.0 points (same-index groups +30.0), then the fit", "chance"),
+    (of_parts(20, 50, 80, 90), "Alike groups bring +30.0 points without the fit and +10.0 with it", "chance"),
+    (of_parts(20, 50, 80, 90), "the fit brings +60.0 points in random groups and +40.0 in alike ones.", "chance"),
+    (of_parts(20, 50, 80, 80.1), "and +0.1 with it (may be chance)", "then"),
+    (of_parts(None, 70, None, 50), "The fit brings \N{MINUS SIGN}20.0 points in alike ones.", "groups bring"),
     (of_agreement(0.3, 0.8, 0.7), "these scores do group differently", "chance"),
     (of_agreement(0.75, 0.8, 0.7), "may be the chance of another start", "do group"),
     (of_agreement(0.75, 0.8, 0.7), "Two seeds of one score agree with 0.80 (0.70 to 1.00)", "no better"),

@@ -9,7 +9,7 @@ import pytest
 
 from retrofit_app import figures, runs, share
 from retrofit_app.figures import DARK, LIGHT
-from retrofit_app.figures.waterfall import waterfall
+from retrofit_app.figures.ingredients import two_by_two
 from retrofit_app.runs import headline, ingredients, levels
 
 pytestmark = pytest.mark.slow
@@ -42,12 +42,12 @@ def test_the_page_has_the_figures_of_the_app(tmp_path, monkeypatch):
     assert spaced(figures.plain_text(headline.finding(entry))) in words
     for table in entry.metrics["networks"].values():
         assert spaced(figures.percent(table["accuracy"])) in words
-    steps = ingredients.steps_of(ingredients.read(ingredients.work_of(entry)), "KF-Linear")
+    corners, average = ingredients.read(entry)
     overview = levels.overview(entry)
     for both, draw in zip(
         found,
         (
-            lambda palette: waterfall(steps, ingredients.finding(steps), palette),
+            lambda palette: two_by_two(corners, average, palette),
             lambda palette: figures.drawn_network(overview.table, overview.course, palette),
         ),
         strict=False,
@@ -55,7 +55,7 @@ def test_the_page_has_the_figures_of_the_app(tmp_path, monkeypatch):
         assert both == {
             name: json.loads(draw(palette).figure.to_json()) for name, palette in (("light", LIGHT), ("dark", DARK))
         }
-    assert len(found) == 2 + len(overview.table) + 2  # waterfall and strip, each level's neurons, both planes
+    assert len(found) == 2 + len(overview.table) + 2  # ingredients and strip, each level's neurons, both planes
     for name in overview.table["level"]:
         assert f"· {name}" in words
     assert "retrofit fuse parent-0.safetensors parent-1.safetensors" in words

@@ -17,12 +17,10 @@ from .palette import CONFIG, DARK, LIGHT, Palette
 from .picture import Picture, enlarged, sign
 from .plane import Marks, activations, cluster_words, marks
 from .single import (
-    activity_histogram,
     explained,
     fit_scatter,
     members_and_target,
     members_words,
-    r2_histogram,
     score_histogram,
 )
 from .tiles import KNOWN, Tile, tiles

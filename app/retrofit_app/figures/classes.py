@@ -11,7 +11,7 @@ from .drawing import CELL, Trace, cell_words, cells, class_axis, inks, mark, pic
 from .palette import Palette, mixed, scale
 from .picture import Picture
 from .tiles import KNOWN
-from .words import first_up, letter, listing, number, percent, quoted, share
+from .words import first_up, letter, listing, percent, quoted, share
 
 LETTERED = 20  # most classes for which cells have numbers and columns names
 #: A parent knows a class from this accuracy in per cent; below this share of it, the class is forgotten.
@@ -19,7 +19,6 @@ GIVES, FORGOTTEN = 50.0, 0.5
 LOST, MOST_TOLD = "forgotten:", 3  # most fates that are told; of more, only forgotten classes
 EQUAL = 1.0  # points within which two parents know a class equally well
 SOURCE = "best parent"
-PALEST = 0.08  # of a confusion matrix's full tint, so that a single mistake shows
 NAME = 16  # letters of a network's name per line: all that fits on a phone beside ten classes
 
 
@@ -180,64 +179,3 @@ def _value(network: Network, index: int) -> float:
 
 def _classes(names: Sequence[str]) -> str:
     return listing(names) if len(names) <= LETTERED else f"{len(names)} classes"
-
-
-# --- what a network confuses ----------------------------------------------------------------------
-
-
-def confusion_matrix(counts: np.ndarray, classes: Sequence[str], name: str, palette: Palette) -> Picture:
-    """Test images by true class (rows) and predicted class (columns).
-
-    Right answers are on the diagonal in the accent's shades; mistakes have the colour of errors. Shades follow the share
-    of the row; those of mistakes its root, because they are few.
-
-    Args:
-        counts: (classes, classes) images.
-    """
-    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    right, lettered = np.eye(len(classes), dtype=bool), len(classes) <= LETTERED
-    tints = np.where(counts > 0, np.maximum(np.where(right, shares, shares**0.5), PALEST), 0)
-    columns = range(len(classes))
-    tips = [[_confused(counts, classes, row, column) for column in columns] for row in columns]
-    empty, shades = scale(palette)[0], {True: scale(palette)[1], False: palette.grouping}
-    traces = [
-        cells(np.where(right, tints, np.nan), (empty, shades[True]), 1, tips, 1),
-        cells(np.where(~right & (counts > 0), tints, np.nan), (empty, shades[False]), 1, tips, 1),
-    ]
-    if lettered:
-        text = [[str(int(count)) if count else "" for count in row] for row in counts]
-        shade = [[mixed(empty, shades[row == column], tints[row, column])[1] for column in columns] for row in columns]
-        traces.append(cell_words(text, shade))
-    named = list(map(quoted, classes)) if lettered else []
-    top, across = class_axis("class that it names", named, palette)
-    finding = _mistakes(counts, classes, name)
-    return picture_of(
-        palette,
-        traces,
-        top + 10 + 27 * min(len(classes), 16),
-        "Confusion matrix",
-        finding,
-        margin=(room(named) + 22 if lettered else 30, 4, top, 10),
-        xaxis=across,
-        yaxis=rows(palette, named, title={"text": "true class"}, ticklabelstandoff=0),
-    )
-
-
-def _mistakes(counts: np.ndarray, classes: Sequence[str], name: str) -> str:
-    images, right = int(counts.sum()), int(np.trace(counts))
-    if images == right:
-        return f"{first_up(name)} gets all {images:,} images right."
-    mistakes = np.where(np.eye(len(classes), dtype=bool), 0, counts)
-    row, column = divmod(int(mistakes.argmax()), len(classes))
-    most = int(mistakes[row, column])
-    times = "once" if most == 1 else f"{most:,} times"
-    return (
-        f"{first_up(name)} gets {right:,} of {images:,} images right ({percent(100 * right / images)}). Most often it takes "
-        f"{classes[row]} for {classes[column]}, {times}."
-    )
-
-
-def _confused(counts: np.ndarray, classes: Sequence[str], row: int, column: int) -> str:
-    total = int(counts[row].sum())
-    part = f" ({number(100 * counts[row, column] / total)} %)" if total else ""
-    return f"{int(counts[row, column])} of {total} images of {classes[row]}{part}<br>are named {classes[column]}"

@@ -78,79 +78,24 @@ def drawn_network(table: Any, course: Sequence[Facts], palette: Palette, chosen:
     )
 
 
-def growing_network(
-    names: Sequence[str],
-    widths: Sequence[Sequence[int]],
-    fused: Sequence[int],
-    table: Any,
-    current: int | None,
-    palette: Palette,
-) -> Picture:
-    """The drawn network while it is being fused: finished levels have their tint, the others are outlines.
-
-    Args:
-        names, widths, fused: of each level its name, the parents' widths, and the fused width.
-        table: `results.frame` of the finished levels; None if there is none.
-        current: the level in work, which the page lets pulse; None after the last.
-    """
-    done = 0 if table is None else len(table)
-    tallest = max(*map(max, widths), *fused)
-    heights = [_height(width, tallest) for width in fused]
-    said = [*([] if table is None else error_tips(table)), *["not fused yet"] * (len(fused) - done)]
-    tips = [f"level {index + 1}, {names[index]}<br>{tip.partition('<br>')[2] or tip}" for index, tip in enumerate(said)]
-    # The last bars are those that pulse: one around the level in work, flat if there is none.
-    at = len(fused) - 1 if current is None else current
-    high = 0.0 if current is None else heights[at] + 0.05
-    pulse = bars(
-        [at],
-        [high],
-        base=[-high / 2],
-        width=BLOCK + 0.08,
-        marker={"color": NOTHING, "line": edge(palette.accent, 4 if high else 0)},
-    )
-    now = "" if current is None else f"; level {current + 1}, {names[current]}, is being fused"
-    return picture_of(
-        palette,
-        [
-            _flows(widths[0], heights, palette),
-            *_parents(widths, tallest, palette),
-            _blocks(table, heights, palette, tips),
-            pulse,
-        ],
-        140,
-        f"The networks drawn with {done} of {len(fused)} levels filled",
-        f"{done} of {len(fused)} levels are fused{now}.",
-        margin=(24, 6, 4, 24),
-        barmode="overlay",
-        **_axes(names, (), current),
-    )
-
-
 def _height(width: int, tallest: int) -> float:
     """A block's height, 1 for the widest level; square roots let widths of 16 and 512 share a picture."""
     return max(LEAST, (width / tallest) ** 0.5)
 
 
-def _blocks(table: Any, heights: Sequence[float], palette: Palette, tips: Sequence[str] | None = None) -> Trace:
-    """A bar for each level, in the tint of its error, with it in figures; outlines where there is none yet.
-
-    Args:
-        table: of the finished levels; None if there is none.
-    """
-    errors: Any = [] if table is None else errors_of(table)
-    top, count = max([PALEST, *errors]), len(heights)
+def _blocks(table: Any, heights: Sequence[float], palette: Palette) -> Trace:
+    """A bar for each level, in the tint of its error, with it in figures."""
+    errors, count = errors_of(table), len(heights)
+    top = max([PALEST, *errors])
     looks = [mixed(palette.paper, palette.grouping, 0.06 + 0.94 * error / top) for error in errors]
-    looks += [(palette.paper, palette.muted)] * (count - len(looks))
     hatches = [""] * count
-    if table is not None and fitted(table):
+    if fitted(table):
         mostly = (table["approximation share"] > table["grouping share"]).tolist()
-        hatches[: len(errors)] = ["/" if most else "" for most in mostly]
+        hatches = ["/" if most else "" for most in mostly]
     hatch = hatched(palette, [tint for tint, _ in looks], hatches)
-    words = [*error_words(errors, count <= NAMED), *[""] * (count - len(errors))]
     return bars(
         list(range(count)),
         list(heights),
-        tips,
         base=[-height / 2 for height in heights],
         width=BLOCK,
         # Thin and faint, so that the number stays readable.
@@ -159,7 +104,7 @@ def _blocks(table: Any, heights: Sequence[float], palette: Palette, tips: Sequen
             "pattern": {**hatch["pattern"], "solidity": 0.15, "fgopacity": 0.35},
             "line": edge(palette.muted),
         },
-        text=words if count <= MANY else None,
+        text=error_words(errors, count <= NAMED) if count <= MANY else None,
         textposition="inside",
         insidetextanchor="middle",
         constraintext="none",

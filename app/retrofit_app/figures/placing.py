@@ -42,14 +42,3 @@ def placed(
             places[index] = best
             taken.append(choices[index][best])
     return places
-
-
-def shared_places(values: Mapping[str, float], apart: float) -> list[list[str]]:
-    """Names of horizontal lines, the highest first; those less than `apart` below the first of a place share it."""
-    places: list[list[str]] = []
-    for name in sorted(values, key=values.__getitem__, reverse=True):
-        if places and values[places[-1][0]] - values[name] < apart:
-            places[-1].append(name)
-        else:
-            places.append([name])
-    return places

@@ -1,4 +1,4 @@
-"""Numbers of single neurons: activity, importance, how much is kept; one group with its target, and one fused neuron."""
+"""Numbers of single neurons: importance; one group with its target, and one fused neuron."""
 
 import numpy as np
 
@@ -12,59 +12,13 @@ from .words import listing, network, number, percent
 FAINT = 0.01
 #: Octaves of the mean, named by their lower ends, because ranges do not fit side by side. The first holds all below.
 OCTAVES = {"≈0": 0.0, "<⅛": FAINT, "⅛": 0.125, "¼": 0.25, "½": 0.5, "1": 1, "2": 2, "4": 4, ">8": 8}
-TENTHS = {"0": 0.0, **{f".{low}": low / 10 for low in range(1, 10)}}
 HATCHES = ("", "/", "x", "-", ".", "+")
 #: Most members (the most important) and samples that are drawn.
 MOST, SAMPLES = 6, 60
 
 
-def _histogram(
-    values: np.ndarray,
-    parents: np.ndarray,
-    bins: dict[str, float],
-    palette: Palette,
-    axis_title: str,
-    what: str,
-    finding: str,
-) -> Picture:
-    """Neurons in each bin, with the parents' bars side by side.
-
-    Args:
-        bins: name -> lower end; the first also holds everything below, the last everything above.
-    """
-    place = np.clip(np.searchsorted(list(bins.values()), values, side="right") - 1, 0, None)
-    traces = [
-        bars(
-            list(bins),
-            np.bincount(place[parents == parent], minlength=len(bins)),
-            "%{x}: %{y} neurons<extra>%{fullData.name}</extra>",
-            name=network(parent),
-            marker=hatched(palette, palette.parent(parent), HATCHES[parent % len(HATCHES)]),
-        )
-        for parent in range(int(parents.max()) + 1)
-    ]
-    return picture_of(
-        palette,
-        traces,
-        280,
-        f"Histogram of {what} by network",
-        finding,
-        margin=(4, 4, 10, 48),
-        barmode="group",
-        bargap=0.12,
-        xaxis=axis(axis_title, type="category", showgrid=False, tickangle=0),
-        yaxis=axis("neurons", automargin=True),
-    )
-
-
-def multiples(values: np.ndarray, parents: np.ndarray, palette: Palette, what: str, finding: str) -> Picture:
-    """Values in multiples of their mean, in octaves, so that faint and strong ones show."""
-    titles = f"{what} ÷ mean (1: from 1 to 2)", f"{what} in multiples of its mean,"
-    return _histogram(values, parents, OCTAVES, palette, *titles, finding)
-
-
 def score_histogram(grouped: Neurons, score: str, palette: Palette) -> Picture:
-    """A score's distribution over neurons."""
+    """A score's distribution over neurons, in octaves of its mean, so that faint and strong ones show; networks side by side."""
     weights = grouped.weights
     if float(np.ptp(weights)) <= 1e-9 * float(weights.max(initial=1)):
         finding = f"{score} importance: every neuron counts the same, 1 × the mean."
@@ -77,35 +31,29 @@ def score_histogram(grouped: Neurons, score: str, palette: Palette) -> Picture:
             f"{score} importance: half of it lies on {half} of {len(weights)} neurons; {idle} for less than {FAINT:g} × the "
             f"mean; the most important one has {number(float(ranked[0]))} × the mean."
         )
-    return multiples(weights, grouped.parents, palette, "importance", finding)
-
-
-def activity_histogram(energy: np.ndarray, parents: np.ndarray, palette: Palette) -> Picture:
-    """How strongly neurons respond to the fusion samples.
-
-    Args:
-        energy: (m,) each neuron's sum of squared outputs.
-    """
-    relative = energy / max(float(energy.mean()), 1e-300)
-    dead = int((relative < 1e-6).sum())
-    faint = int((relative < FAINT).sum())
-    hardly = "hardly responds" if faint == 1 else "hardly respond"
-    who = f"{faint} of {len(energy)} neurons {hardly}" if faint else f"all {len(energy)} neurons respond"
-    finding = (
-        f"Before the activation function {who} to the fusion samples{f', and {dead} of these not at all' if dead else ''}; "
-        f"the strongest has {number(float(relative.max()))} × the mean energy."
+    place = np.clip(np.searchsorted(list(OCTAVES.values()), weights, side="right") - 1, 0, None)
+    traces = [
+        bars(
+            list(OCTAVES),
+            np.bincount(place[grouped.parents == parent], minlength=len(OCTAVES)),
+            "%{x}: %{y} neurons<extra>%{fullData.name}</extra>",
+            name=network(parent),
+            marker=hatched(palette, palette.parent(parent), HATCHES[parent % len(HATCHES)]),
+        )
+        for parent in range(int(grouped.parents.max()) + 1)
+    ]
+    return picture_of(
+        palette,
+        traces,
+        280,
+        "Histogram of importance in multiples of its mean, by network",
+        finding,
+        margin=(4, 4, 10, 48),
+        barmode="group",
+        bargap=0.12,
+        xaxis=axis("importance ÷ mean (1: from 1 to 2)", type="category", showgrid=False, tickangle=0),
+        yaxis=axis("neurons", automargin=True),
     )
-    return multiples(relative, parents, palette, "energy", finding)
-
-
-def r2_histogram(kept: np.ndarray, parents: np.ndarray, palette: Palette) -> Picture:
-    """How much each parent's neurons keep: the share of their variance that the fused neuron explains."""
-    means = [float(kept[parents == parent].mean()) for parent in range(int(parents.max()) + 1)]
-    words = listing([f"{network(parent)} {percent(100 * mean)}" for parent, mean in enumerate(means)])
-    lost = int((kept < 0.1).sum())
-    few = f"{lost} of {len(kept)} neurons {'keeps' if lost == 1 else 'keep'}" if lost else "No neuron keeps"
-    finding = f"Share of a neuron's variance that is kept, on average: {words}. {few} less than a tenth."
-    return _histogram(kept, parents, TENTHS, palette, "R² from the fused neuron (.9: from .9 to 1)", "R²", finding)
 
 
 def members_and_target(grouped: Neurons, cluster: int, outputs: np.ndarray, palette: Palette) -> Picture:

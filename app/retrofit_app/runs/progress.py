@@ -2,12 +2,11 @@
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from retrofit_core.runs.store import notes_of
 from retrofit_core.system import files
-from retrofit_core.system.monitor import Event
 from retrofit_core.system.position import Position
 
 from .words import duration
@@ -31,40 +30,6 @@ class Progress(Position):
     """A run according to events.jsonl; `follow` continues reading from `offset`."""
 
     offset: int = 0
-    held_out: dict[int, list[float | None]] = field(default_factory=dict)
-    """Accuracy per epoch of each parent, in %, on held-out images"""
-    known: dict[int, list[float | None]] = field(default_factory=dict)
-    """The same of its last epoch, by class"""
-    student: list[float] = field(default_factory=list)
-    """Loss per epoch of a network that is trained as a whole"""
-    plan: Event = field(default_factory=dict)
-    """The fused network's levels: names, the parents' widths at each, and the fused width"""
-    rows: list[Event] = field(default_factory=list)
-    """Of the levels fused so far, as in `results.table_row`"""
-    results: dict[str, Event] = field(default_factory=dict)
-    """Accuracy, and by class, of networks on the test images"""
-
-    def take(self, event: Event, now: float | None = None) -> None:
-        """Process an event, see `Position.take`; keep also what is drawn of it."""
-        super().take(event, now)
-        kind = event["kind"]
-        if kind == "history" and self.stage == "training":
-            epochs, self.epochs = event["entries"][1:], event["epochs"]
-            self.training[self.parent], self.held_out[self.parent] = (
-                [each[name] for each in epochs] for name in ("loss", "accuracy")
-            )
-        elif kind == "quality" and self.stage == "training":
-            self.known[self.parent] = event["per_class"]
-        elif kind == "epoch" and "epochs" in event:
-            self.held_out.setdefault(self.parent, []).append(event.get("accuracy"))
-        elif kind == "epoch" and self.stage == "student":
-            self.student.append(event["loss"])
-        elif kind == "plan":
-            self.plan, self.rows = event, []
-        elif kind == "fitted":
-            self.rows.append(event["row"])
-        elif kind == "measured":
-            self.results = event["networks"]
 
 
 def follow(folder: Path, progress: Progress) -> Progress:

@@ -33,8 +33,6 @@ def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str
         return figures.loss_curve(report.curve, palette, **chosen)
     if kind == "residual":
         return figures.residual_bars(report, palette, overview(entry).table["form"].iloc[level])
-    if kind == "activity":
-        return figures.activity_histogram(report.gram.diagonal().double().numpy(), report.parents.numpy(), palette)
     if kind == "activations":
         return figures.activations(grouping(entry, level), palette, height=400)
     if kind in ("sizes", "scores"):
@@ -43,8 +41,6 @@ def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str
             return figures.cluster_sizes(grouped, palette)
         return figures.score_histogram(grouped, chosen["name"], palette)
     level_analysis = analysis(entry).levels[level]
-    if kind == "kept":
-        return figures.r2_histogram(level_analysis.kept.double().numpy(), report.parents.numpy(), palette)
     if kind == "plane":
         return figures.loss_plane(level_analysis.plane, palette, overview(entry).table["form"].iloc[level])
     neuron = chosen["neuron"]

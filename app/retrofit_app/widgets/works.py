@@ -12,11 +12,10 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.address.rule import Parameter
 from retrofit_app.address.session import Scope
-from retrofit_app.figures import Picture, escaped
+from retrofit_app.figures import escaped
 from retrofit_app.runs import followups
 from retrofit_core.runs.store import Kind, Work
 
-from .downloads import CAMERA
 from .errors import guarded
 
 
@@ -209,15 +208,6 @@ def progress(folder: Path, share: float, words: str, stops: str, key: str, what:
     st.progress(share, text=escaped(words))
     stop(folder, key, stops)
     st.caption(f"You can reload or close this page. The {what} continues, and this address finds it again.")
-
-
-def growing(key: str, picture: Picture, heading: str, caption: bool = True) -> None:
-    """Draw a picture of running work, without a menu, because its files would be outdated at once."""
-    st.markdown(heading)
-    config = {**CAMERA, "displayModeBar": False}
-    st.plotly_chart(picture.figure, key=f"growing-{key}", theme=None, alt=picture.alt, config=config, width="stretch")
-    if caption:
-        st.caption(escaped(picture.caption))
 
 
 # --- deleting -------------------------------------------------------------------------------------

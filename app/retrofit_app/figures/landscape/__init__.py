@@ -2,7 +2,7 @@
 
 from .paths import loss_path, nearest_path, paths_of
 from .plane import landscape_plane
-from .scale import KINDS, PAPER, Scale, own_scale
+from .scale import KINDS, PAPER
 from .words import (
     average_words,
     better_words,

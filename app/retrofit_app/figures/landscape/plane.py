@@ -13,7 +13,7 @@ from ..palette import VIRIDIS, Palette
 from ..picture import Picture
 from ..words import lettered, percent
 from .marks import networks
-from .scale import Scale, capped, frame, interpolated, key_of
+from .scale import KINDS, PAPER, capped, frame, interpolated, key_of
 from .words import loss_words, place_words, plane_words
 
 #: Points per side of the picture, interpolated between measured ones.
@@ -27,7 +27,6 @@ def landscape_plane(
     survey: Any,
     kind: str,
     palette: Palette,
-    scale: Scale | None = None,
     *,
     path: tuple[str, str] | None = None,
     point: tuple[int, int] | None = None,
@@ -42,7 +41,6 @@ def landscape_plane(
         point: row and column of a grid point that gets a ring.
         hidden: show the networks' names without numbers.
     """
-    scale = scale or Scale()
     is_whole = bool(survey.finished.all())
     first, second, third = map(lettered, survey.through)
     bare: dict[str, Any] = {"showgrid": False, "nticks": 6}
@@ -50,7 +48,7 @@ def landscape_plane(
     return picture_of(
         palette,
         [
-            *(_contours if is_whole else _cells)(survey, kind, scale, palette),
+            *(_contours if is_whole else _cells)(survey, kind, palette),
             *([] if path is None else _line(survey, path)),
             _targets(survey),
             *([] if point is None else [_ring(survey, point)]),
@@ -58,7 +56,7 @@ def landscape_plane(
         ],
         HEIGHT,
         f"{'Contours' if is_whole else 'Unfinished picture'} of the {kind} on the plane through {first}, {second} and {third}",
-        "" if hidden else plane_words(survey, kind, scale),
+        "" if hidden else plane_words(survey, kind),
         title=f"{kind.capitalize()} on the plane through {first}, {second} and {third}",
         margin=(4, 4, 8, 46),
         clickmode="event+select",
@@ -68,22 +66,22 @@ def landscape_plane(
     )
 
 
-def _contours(survey: Any, kind: str, scale: Scale, palette: Palette) -> list[Trace]:
-    low, high = getattr(scale, kind)
+def _contours(survey: Any, kind: str, palette: Palette) -> list[Trace]:
+    low, high = KINDS[kind]
     xs, ys, values = interpolated(survey, kind, FINE)
     contours = {
-        **_coloured("contour", xs, ys, np.clip(values, low, high), kind, scale, palette),
+        **_coloured("contour", xs, ys, np.clip(values, low, high), kind, palette),
         "autocontour": False,
         "contours": {"start": low, "end": high, "size": (high - low) / 20},
         "line": edge("rgba(255,255,255,.5)", 0.5),
     }
-    if kind != "loss" or scale.clip is None:
+    if kind != "loss":
         return [contours]
     xs, ys, values = interpolated(survey, kind, FINER)
-    return [contours, *_hatch(xs, ys, values > scale.clip, "/", "rgba(0,0,0,.75)")]
+    return [contours, *_hatch(xs, ys, values > PAPER, "/", "rgba(0,0,0,.75)")]
 
 
-def _cells(survey: Any, kind: str, scale: Scale, palette: Palette) -> list[Trace]:
+def _cells(survey: Any, kind: str, palette: Palette) -> list[Trace]:
     """Every cell in the colour of the nearest measured one; unmeasured cells are hatched."""
     finished = survey.finished.numpy()
     xs, ys = survey.xs.numpy(), survey.ys.numpy()
@@ -93,15 +91,13 @@ def _cells(survey: Any, kind: str, scale: Scale, palette: Palette) -> list[Trace
     grid = np.indices(finished.shape).reshape(2, -1).T
     nearest = np.square(grid[:, None] - np.stack([rows, columns], 1)[None]).sum(2).argmin(1)
     values = capped(getattr(survey, kind).numpy())[rows, columns][nearest].reshape(finished.shape)
-    measured = _coloured("heatmap", xs, ys, values, kind, scale, palette)
+    measured = _coloured("heatmap", xs, ys, values, kind, palette)
     return [measured, *_hatch(xs, ys, ~finished, "x", "rgba(255,255,255,.85)")]
 
 
-def _coloured(
-    form: str, xs: np.ndarray, ys: np.ndarray, values: np.ndarray, kind: str, scale: Scale, palette: Palette
-) -> Trace:
+def _coloured(form: str, xs: np.ndarray, ys: np.ndarray, values: np.ndarray, kind: str, palette: Palette) -> Trace:
     """Values (ys, xs) in the scale's colours: contours or a heat map."""
-    low, high = getattr(scale, kind)
+    low, high = KINDS[kind]
     return {
         "type": form,
         "x": xs.tolist(),
@@ -111,7 +107,7 @@ def _coloured(
         "zmax": high,
         "colorscale": VIRIDIS,
         "reversescale": kind == "accuracy",
-        "colorbar": key_of(kind, scale, palette),
+        "colorbar": key_of(kind, palette),
         "hoverinfo": "skip",
     }
 

@@ -1,7 +1,5 @@
-"""Values between a landscape's measured points; colours that pictures share, so that they can be compared."""
+"""Values between a landscape's measured points; the colours that all pictures share, so that they can be compared."""
 
-from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -10,39 +8,10 @@ from ..drawing import colour_key
 from ..palette import Palette
 from ..words import number
 
-#: The loss at which the paper clips its landscape; compared landscapes use it, too.
+#: The loss at which the paper clips its landscape; higher ones are hatched.
 PAPER = 4.6
-#: A landscape's own scale goes up to this multiple of its networks' and paths' losses.
-ROOM = 1.5
-#: Kinds of pictures, named after their values.
-KINDS = ("loss", "accuracy")
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Colours that pictures may share."""
-
-    loss: tuple[float, float] = (0.0, PAPER)
-    accuracy: tuple[float, float] = (0.0, 100.0)
-    clip: float | None = PAPER
-    """Losses above it are hatched"""
-
-
-def own_scale(survey: Any) -> Scale:
-    """The colours that show most of a landscape: from its least loss to well above its networks and paths.
-
-    Higher losses are hatched: a single loss of some hundreds would leave one colour for all others.
-    """
-    finished = survey.finished.numpy()
-    loss, accuracy = (finite(getattr(survey, kind).numpy(), finished) for kind in KINDS)
-    if not loss.size:
-        return Scale()
-    low, high = float(loss.min()), float(loss.max())
-    between = [value for path in survey.paths for value in path.loss] + [marker.loss for marker in survey.markers]
-    usual = ROOM * max((value for value in between if isfinite(value)), default=high)
-    least, most = float(accuracy.min()), float(accuracy.max())
-    top = max(min(high, usual), low + 1e-3)
-    return Scale((low, top), (least, max(most, least + 1e-3)), top if high > top else None)
+#: Kinds of pictures, named after their values -> the ends of their colours, the same for all landscapes.
+KINDS = {"loss": (0.0, PAPER), "accuracy": (0.0, 100.0)}
 
 
 def frame(survey: Any) -> tuple[float, float, float, float]:
@@ -50,13 +19,11 @@ def frame(survey: Any) -> tuple[float, float, float, float]:
     return float(survey.xs[0]), float(survey.xs[-1]), float(survey.ys[0]), float(survey.ys[-1])
 
 
-def key_of(kind: str, scale: Scale, palette: Palette) -> dict[str, Any]:
-    low, high = getattr(scale, kind)
-    values = np.linspace(low, high, 5)
-    digits = 0 if high - low >= 40 else 1 if high - low >= 3 else 2
-    unit = "" if kind == "loss" else " %"
-    texts = [f"{number(float(value), digits)}{unit}" for value in values]
-    if kind == "loss" and scale.clip is not None:
+def key_of(kind: str, palette: Palette) -> dict[str, Any]:
+    """A picture's colour bar."""
+    values = np.linspace(*KINDS[kind], 5)
+    texts = [number(float(value), 1) if kind == "loss" else f"{value:.0f} %" for value in values]
+    if kind == "loss":
         texts[-1] = f"≥ {texts[-1]}"
     return colour_key(values.tolist(), texts, palette)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..words import lettered, listing, number, percent
-from .scale import Scale, finite
+from .scale import PAPER, finite
 
 
 def short(name: str) -> str:
@@ -118,7 +118,7 @@ def shares(survey: Any, x: float, y: float) -> tuple[float, float, float]:
     return 1 - towards_second - towards_third, towards_second, towards_third
 
 
-def plane_words(survey: Any, kind: str, scale: Scale) -> str:
+def plane_words(survey: Any, kind: str) -> str:
     """The networks' values, the grid's extremes, and how much is hatched."""
     at = [f"{lettered(marker.name)} {values_words(kind, getattr(marker, kind))}" for marker in survey.markers]
     text = f"{kind.capitalize()} of the networks themselves: {listing(at)}." if at else ""
@@ -128,11 +128,9 @@ def plane_words(survey: Any, kind: str, scale: Scale) -> str:
         return f"{text} No point of the grid is measured yet.".strip()
     low, high = float(np.min(values)), float(np.max(values))
     text += f" The grid has {values_words(kind, low)} to {values_words(kind, high)}."
-    if kind == "loss" and scale.clip is not None:
-        above = int((values > scale.clip).sum())
-        if above:
-            hatched = "Hatched: " if finished.all() else ""
-            text += f" {hatched}{above} of {len(values)} points are above {number(scale.clip, 1)}."
+    if kind == "loss" and (above := int((values > PAPER).sum())):
+        hatched = "Hatched: " if finished.all() else ""
+        text += f" {hatched}{above} of {len(values)} points are above {PAPER}."
     if not finished.all():
         text += f" {int(finished.sum())} of {finished.size} points are measured; the others are hatched crosswise."
     return text.strip()

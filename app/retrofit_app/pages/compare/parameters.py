@@ -1,10 +1,10 @@
 """The page Compare's parameters in the address: the compared runs and their layout."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from retrofit_app.address.readers import Series, one_of
-from retrofit_app.address.rule import Parameter, declared, option, switch
+from retrofit_app.address.rule import Parameter, declared, switch
 from retrofit_app.address.session import Scope
 
 ORDERS = {
@@ -42,13 +42,3 @@ def run_table(names: Collection[str], default: tuple[str, ...]) -> RunTable:
     """
     runs = Series("|", one_of(names, "finished run"), MOST_RUNS, once=True, otherwise=default)
     return COMPARE.read(RunTable, [Parameter("runs", default, runs)])
-
-
-def pair(first: str, second: str, names: Sequence[str], default: tuple[str, str], what: str) -> tuple[str, str]:
-    """Two of several names, from these two parameters.
-
-    Args:
-        what: what the names are, for the message about an unknown one.
-    """
-    values = COMPARE.read(dict, [option(first, names, default[0], what), option(second, names, default[1], what)])
-    return values[first], values[second]

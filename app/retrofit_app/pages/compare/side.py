@@ -76,7 +76,6 @@ def results(groups: list[Group], chosen: RunTable, palette: Palette) -> None:
     taking.notations(runs_table, origin, "runs")
     settings(groups, chosen, palette)
     by_class.by_class(groups, palette, origin)
-    by_class.mistakes(groups, palette, origin)
     st.divider()
     taking.copy(groups, "this comparison", "runs")
 

@@ -15,8 +15,8 @@ from retrofit_app.widgets import works
 NOTICED = "noticed"  # the run whose end the user has not seen
 
 
-def standing(entry: runs.Entry) -> tuple[progress.Progress, float, str]:
-    """A run's progress, the share done, and both in words."""
+def standing(entry: runs.Entry) -> tuple[float, str]:
+    """The share of a run that is done, and its progress in words."""
     key, started = f"progress:{entry.folder}", entry.status.get("started") if entry.state == "running" else None
     attempt, followed = st.session_state.get(key, (None, None))
     if followed is None or attempt != started:
@@ -25,7 +25,7 @@ def standing(entry: runs.Entry) -> tuple[progress.Progress, float, str]:
     if started:
         progress.follow(entry.folder, followed)
     words = progress.sentence(followed, LETTERS, time.time(), started)
-    return followed, progress.share(followed, bool(followed.parents)), words
+    return progress.share(followed, bool(followed.parents)), words
 
 
 def notice(entries: list[runs.Entry], watched: str = "") -> None:
@@ -62,7 +62,7 @@ def is_going(folder: Path) -> bool:
 
 def _running(folder: Path) -> None:
     entry = runs.read_entry(folder)
-    _, share, words = standing(entry)
+    share, words = standing(entry)
     _line(f"**Your {escaped(entry.config['method'])} fusion is in progress.** {escaped(words)}", entry.name)
     st.progress(share)
 

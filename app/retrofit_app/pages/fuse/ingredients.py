@@ -1,33 +1,29 @@
-"""What each ingredient contributes: a waterfall from plain average over groups to fit, with controls; measured on request."""
+"""What each ingredient contributes: a 2 x 2 of groups and fit; measured on request."""
 
 import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.figures import Palette, claimed, escaped
-from retrofit_app.figures.waterfall import waterfall
+from retrofit_app.figures.ingredients import finding, two_by_two
 from retrofit_app.runs import ingredients
-from retrofit_app.runs.ingredients import finding, steps_of
 from retrofit_app.shell import navigation
 from retrofit_app.widgets import works
 from retrofit_app.widgets.errors import guarded
 from retrofit_core.runs.store import Work, notes_of
 
-#: Fusions that it needs besides the run's own; one more without importance.
-FUSIONS = 5
-
 
 @st.fragment
 @guarded
 def brought(entry: runs.Entry, palette: Palette) -> None:
-    """Draw the waterfall, its measurement in progress, or the button to start that; nothing if there are no ingredients."""
+    """Draw the picture, its measurement in progress, or the button to start that; nothing if there are no ingredients."""
     if not ingredients.has_some(entry):
         return
     st.header("What does each ingredient bring?", anchor=False)
     work = ingredients.work_of(entry)
     if work.state == "done":
-        draw_measured(entry, work, palette)
+        draw_measured(entry, palette)
     elif work.going:
-        works.watch(lambda: work.going, lambda: growing(work, entry.config["method"], palette))
+        works.watch(lambda: work.going, lambda: growing(work))
     else:
         ask(entry, work)
     navigation.link(
@@ -38,19 +34,19 @@ def brought(entry: runs.Entry, palette: Palette) -> None:
     )
 
 
-def draw_measured(entry: runs.Entry, work: Work, palette: Palette) -> None:
+def draw_measured(entry: runs.Entry, palette: Palette) -> None:
     """Draw the picture and its caption."""
     try:
-        steps = steps_of(ingredients.read(work), entry.config["method"])
+        corners, average = ingredients.read(entry)
     except ValueError as error:
         st.error(f"The ingredients are not shown: {escaped(error)}")
         return
     widgets.chart(
         "ingredients",
-        lambda colours: waterfall(steps, finding(steps), colours),
+        lambda colours: two_by_two(corners, average, colours),
         palette,
         entry,
-        heading=claimed(finding(steps)),
+        heading=claimed(finding(corners)),
         below="",
         reading=ingredients.READING,
     )
@@ -62,33 +58,22 @@ def draw_measured(entry: runs.Entry, work: Work, palette: Palette) -> None:
 def ask(entry: runs.Entry, work: Work) -> None:
     """Draw why there is nothing yet, and the button that measures it."""
     works.ended(work.state, work.folder, "not everything was measured")
-    weighs = ingredients.weighs(entry.config.get("importance"))
     if st.button(
-        f"Measure it (up to {FUSIONS + weighs} more fusions)",
+        "Measure it (three more fusions, and the average)",
         key="start-ingredients",
         icon=":material/play_arrow:",
-        help="Fuses with this run's groups but no fit, and with controls: random and same-index groups"
-        f"{', uniform importance' if weighs else ''}.",
+        help="Fuses with this run's groups but no fit, and with random groups, without and with the fit.",
     ):
         works.start(lambda: ingredients.begin(entry))
 
 
-def growing(work: Work, method: str, palette: Palette) -> None:
-    """Draw the progress, and what is measured so far."""
+def growing(work: Work) -> None:
+    """Draw the progress."""
     notes = notes_of(work.folder)
-    index, total = notes.get("index") or 0, notes.get("total") or 1
-    share = min(index / total, 1.0)
     works.progress(
         work.folder,
-        share,
+        min((notes.get("index") or 0) / (notes.get("total") or 1), 1.0),
         f"{str(notes.get('name', 'starting')).rstrip(':').capitalize()}…",
         "Stops after the current step.",
         "cancel-ingredients",
     )
-    if work.has_content:
-        try:
-            steps = steps_of(ingredients.read(work), method)
-        except ValueError:  # still being written
-            return
-        if steps:
-            works.growing("ingredients", waterfall(steps, "", palette), "", caption=False)

@@ -1,21 +1,19 @@
 """A lecture's slides on a finished run: its networks, what each ingredient contributes, what is lost where, fine-tuning."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import streamlit as st
 
 from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import Palette, Tile, escaped
-from retrofit_app.figures.waterfall import Step, waterfall
+from retrofit_app.figures.ingredients import finding, two_by_two
 from retrofit_app.runs import headline, ingredients
-from retrofit_app.runs.ingredients import finding, steps_of
 from retrofit_app.shell.lectures import HIDDEN, Slide
 from retrofit_app.widgets import pictures, readings
 from retrofit_core.runs.store import Work
 
-#: Heights in px of waterfall and drawn network on a page of 1280 x 720; they grow with the window.
-WATERFALL, STRIP = 520, 480
+#: Heights in px of ingredients and drawn network on a page of 1280 x 720; they grow with the window.
+INGREDIENTS, STRIP = 520, 480
 
 
 def slides(entry: runs.Entry, palette: Palette, tuned: Work | None) -> list[Slide]:
@@ -58,28 +56,29 @@ def _ingredients(entry: runs.Entry, palette: Palette) -> Slide | None:
     if not ingredients.has_some(entry) or work.state != "done":
         return None
     try:
-        steps: Sequence[Step] = steps_of(ingredients.read(work), entry.config["method"])
+        corners, average = ingredients.read(entry)
     except ValueError:  # the page says what is damaged
         return None
 
     def draw(shown: int, ratio: float) -> None:
-        widgets.chart(
-            "lecture-ingredients",
-            lambda colours: figures.enlarged(
-                waterfall(steps, "", colours, shown=1 + shown), round(WATERFALL * ratio), ratio
-            ),
-            palette,
-            entry,
-            heading="",
-            below="",
-            bare=True,
-        )
+        if shown:
+            widgets.chart(
+                "lecture-ingredients",
+                lambda colours: figures.enlarged(
+                    two_by_two(corners, average, colours), round(INGREDIENTS * ratio), ratio
+                ),
+                palette,
+                entry,
+                heading="",
+                below="",
+                bare=True,
+            )
 
     return Slide(
         "ingredients",
         "What does each ingredient bring?",
-        escaped(finding(list(steps))),
-        len(steps) - 1,
+        escaped(finding(corners)),
+        1,
         draw,
     )
 

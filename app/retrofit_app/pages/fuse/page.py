@@ -81,7 +81,7 @@ def finished(entry: runs.Entry) -> None:
     lost.lost(entry, palette)
     followed(entry, palette)
     show_images = seen.seen(entry, palette)
-    tuning.tuning(entry, palette)
+    tuning.tuning(entry)
     downloads.downloads(entry)
     show_images()
 

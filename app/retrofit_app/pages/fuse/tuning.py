@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from retrofit_app import figures, runs, widgets
+from retrofit_app import runs
 from retrofit_app.figures import difference, interval, percent
-from retrofit_app.figures.tuning import tuning_curve
 from retrofit_app.figures.words import first_up, lettered
 from retrofit_app.runs import followups, methods
 from retrofit_app.runs.words import duration
@@ -23,7 +22,7 @@ TILE = "tuned-tile"
 
 @st.fragment
 @guarded
-def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
+def tuning(entry: runs.Entry) -> None:
     """Draw the fused network's fine-tunings; nothing for methods that keep all networks."""
     if methods.keeps_parents(entry):
         return
@@ -32,29 +31,20 @@ def tuning(entry: runs.Entry, palette: figures.Palette) -> None:
         st.rerun()  # the tile above shows another fine-tuning
     if chosen is not None:
         st.header("What does fine-tuning add?", anchor=False)
-        one(entry, palette, chosen, every)
+        one(entry, chosen, every)
     tuning_form.form(entry, busy=chosen is not None and chosen.going)
 
 
-def one(entry: runs.Entry, palette: figures.Palette, chosen: Work, every: Sequence[Work]) -> None:
+def one(entry: runs.Entry, chosen: Work, every: Sequence[Work]) -> None:
     """Draw a finished, running or stopped fine-tuning."""
     works.chooser(TUNINGS, every, title, "All fine-tunings of this run, the newest first.")
     if chosen.going:
-        works.watch(lambda: chosen.going, lambda: growing(chosen, palette))
+        works.watch(lambda: chosen.going, lambda: growing(chosen))
         return
     if followups.has_network(chosen):
         st.markdown(finding(entry, chosen))
     if chosen.state != "done":
         works.stopped(TUNINGS, entry, chosen, every, part="the finished epochs are kept", label="Continue")
-    if chosen.has_content:
-        widgets.chart(
-            "tuning",
-            lambda colours: picture(chosen, colours),
-            palette,
-            entry,
-            heading="**Accuracy after each epoch**, on held-out training images",
-            reading=images_words(entry, chosen),
-        )
     if followups.has_network(chosen):
         with st.container(horizontal=True):
             st.download_button(
@@ -82,19 +72,6 @@ def tile_of(work: Work | None) -> str:
     return work.name if work is not None and followups.has_network(work) else ""
 
 
-def picture(work: Work, palette: figures.Palette) -> figures.Picture:
-    """The curve so far.
-
-    Raises:
-        ValueError: it is damaged.
-    """
-    curve = followups.curve(work)
-    return tuning_curve(curve["history"], curve["networks"], curve["epochs"], palette)
-
-
-# --- words and tables -----------------------------------------------------------------------------
-
-
 def finding(entry: runs.Entry, work: Work) -> str:
     """A finished fine-tuning's result on the test images."""
     curve, metrics = followups.curve(work), followups.metrics(work)
@@ -119,24 +96,11 @@ def finding(entry: runs.Entry, work: Work) -> str:
     return f"{words}{', ' if compared else ''}{', '.join(compared)}."
 
 
-def images_words(entry: runs.Entry, work: Work) -> str:
-    """Which images the numbers were measured on, and what that means for the lines."""
-    curve = followups.curve(work)
-    seen = "the network" if len(entry.config["models"]) == 1 else "the networks that were fused"
-    return (
-        f"Measured on {curve['held_out']:,} training images that this fine-tuning holds out; it trains on the other "
-        f"{curve['trained']:,}. The held-out images decide which epoch is kept, and {seen} may have been trained on them, so "
-        "compare networks on the test images."
-    )
-
-
-def growing(work: Work, palette: figures.Palette) -> None:
-    """Draw the progress, and the curve so far."""
+def growing(work: Work) -> None:
+    """Draw the progress."""
     share, words = progress(work)
     stops = "Stops after the current step. Finished epochs are kept, and you can continue later."
     works.progress(work.folder, share, words, stops, "cancel-tuning")
-    if work.has_content:
-        works.growing("tuning", picture(work, palette), "**Accuracy after each epoch**, on held-out training images")
 
 
 def progress(work: Work) -> tuple[float, str]:

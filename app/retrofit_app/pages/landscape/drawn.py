@@ -9,7 +9,6 @@ from retrofit_app import runs, widgets
 from retrofit_app.figures import Palette, claimed, escaped, headline, landscape_plane, loss_path, percent
 from retrofit_app.figures.landscape import (
     KINDS,
-    Scale,
     average_words,
     better_words,
     caption,
@@ -43,7 +42,6 @@ def landscape(
         ValueError: it is damaged.
     """
     survey = readings.survey_of(work)
-    scale = readings.scale(survey, look.scale)
     paths = paths_of(survey)
     point = point_of(survey, look.point)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="landscape-finding"):
@@ -59,11 +57,11 @@ def landscape(
         headline(survey) if average else "",
     ]
     st.markdown(escaped(" ".join(filter(None, said))))
-    controls(paths, look, chooser)
+    controls(paths, chooser)
     with st.container(key="planes"):
         for column, kind in zip(st.columns(2, gap="small"), KINDS, strict=True):
             with column:
-                plane(entry, palette, survey, kind, scale, look, point)
+                plane(entry, palette, survey, kind, look, point)
     if point is not None:
         clicked(survey, point)
     st.caption(
@@ -102,24 +100,13 @@ def point_of(survey: Any, text: str) -> tuple[int, int] | None:
     return (row, column) if row < rows and column < columns and bool(survey.finished[row, column]) else None
 
 
-def controls(paths: list[tuple[str, str]], look: Drawing, chooser: Callable[[], None]) -> None:
-    """Draw the choice of landscape, line and colours."""
+def controls(paths: list[tuple[str, str]], chooser: Callable[[], None]) -> None:
+    """Draw the choice of landscape and line."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chooser()
         line_between(
             paths, "The straight line whose losses are drawn below. A click on the plane chooses the line next to it."
         )
-        st.selectbox(
-            "Colours",
-            list(parameters.SCALES),
-            **LANDSCAPE.control("scale"),
-            width=250,
-            format_func=parameters.SCALES.__getitem__,
-            help="The paper's scale has losses from 0 to 4.6 and accuracies from 0 to 100 %, the same for every run. "
-            "Losses above the scale are hatched.",
-        )
-        if look.scale == "own":
-            st.badge("own scale: other landscapes have other colours", icon=":material/palette:", color="orange")
 
 
 def line_between(paths: list[tuple[str, str]], help: str, **look: Any) -> None:
@@ -140,7 +127,6 @@ def plane(
     palette: Palette,
     survey: Any,
     kind: str,
-    scale: Scale,
     look: Drawing,
     point: tuple[int, int] | None,
 ) -> None:
@@ -155,12 +141,12 @@ def plane(
 
     widgets.chart(
         key,
-        lambda colours: landscape_plane(survey, kind, colours, scale, path=path, point=point),
+        lambda colours: landscape_plane(survey, kind, colours, path=path, point=point),
         palette,
         entry,
         heading=HEADINGS[kind],
         below="" if bool(survey.finished.all()) else None,
-        reading=escaped(plane_words(survey, kind, scale)),
+        reading=escaped(plane_words(survey, kind)),
         height="stretch",
         on_select=pick,
         selection_mode="points",

@@ -24,7 +24,7 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing) -> N
         ValueError: the landscape is damaged.
     """
     survey = readings.survey_of(work)
-    scale, paths = readings.scale(survey, look.scale), paths_of(survey)
+    paths = paths_of(survey)
     average = average_words(survey)
     answers = [*filter(None, [average]), headline(survey) or "This landscape is not complete."]
     shown = min(lectures.LECTURE.current("shown"), len(answers))
@@ -39,9 +39,7 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing) -> N
             with column:
 
                 def draw(colours: Palette, kind: str = kind) -> Picture:
-                    picture = landscape_plane(
-                        survey, kind, colours, scale, path=paths[int(look.path)], hidden=not shown
-                    )
+                    picture = landscape_plane(survey, kind, colours, path=paths[int(look.path)], hidden=not shown)
                     return figures.enlarged(picture, round(HEIGHT * ratio), ratio)
 
                 widgets.chart(

@@ -6,8 +6,8 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, landscape_plane
-from retrofit_app.figures.landscape import KINDS, short
+from retrofit_app.figures import Palette
+from retrofit_app.figures.landscape import short
 from retrofit_app.shell import lectures, picker
 from retrofit_app.widgets import works
 from retrofit_app.widgets.errors import guarded
@@ -51,7 +51,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
             "**This run has no landscape.**"
         )
     elif chosen.going:
-        works.watch(lambda: chosen.going, lambda: growing(chosen, palette))
+        works.watch(lambda: chosen.going, lambda: growing(chosen))
     else:
         finished(entry, palette, chosen, every, look)
     st.divider()
@@ -90,18 +90,11 @@ def title(work: Work) -> str:
     return f"{spanning}{tuned} · {facts['resolution']}² points, {facts['images']} images, seed {facts['seed']}"
 
 
-def growing(work: Work, palette: Palette) -> None:
-    """Draw the progress, and both planes so far: coarse first, unmeasured cells hatched crosswise."""
-    survey = readings.survey_of(work) if work.has_content else None
-    share, words = progress(survey)
-    stops = "Stops after the current point. The measured points stay on show."
+def growing(work: Work) -> None:
+    """Draw the progress."""
+    share, words = progress(readings.survey_of(work) if work.has_content else None)
+    stops = "Stops after the current point. The measured points are shown then."
     works.progress(work.folder, share, words, stops, "cancel-landscape")
-    if survey is None or not survey.markers:
-        return
-    for column, kind in zip(st.columns(2, gap="small"), KINDS, strict=True):
-        with column:
-            heading = f"**{kind.capitalize()}** as far as it is measured"
-            works.growing(kind, landscape_plane(survey, kind, palette), heading)
 
 
 def progress(survey: Any) -> tuple[float, str]:

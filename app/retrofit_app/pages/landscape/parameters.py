@@ -16,8 +16,6 @@ IMAGES = ("32", "64", "128", "256", "512", "1024")
 NONE = "none"
 ALIGNMENTS = (NONE, "Git-Re-Basin", "OTFusion")
 NORMS = ("estimated", "interpolated")
-#: Whose colours.
-SCALES = {"paper": "loss 0 to 4.6, as in the paper", "own": "its own"}
 PATHS = ("0", "1", "2")
 #: Help texts of the form's fields.
 HELP = {
@@ -43,7 +41,6 @@ class Drawing:
 
     map: str
     """Its key; "" if there is none"""
-    scale: str = declared("paper", one_of(SCALES, "scale of colours"))
     path: str = declared("0", one_of(PATHS, "line between two networks"))
     """The shown line: between the first two networks, the first and the third, or the last two"""
     point: str = declared("", matching(r"\d{1,3}-\d{1,3}", "it is a row and a column, such as 3-7"), of_run=True)
@@ -77,7 +74,7 @@ LANDSCAPE = Scope("landscape")
 
 
 def drawing(key: Parameter) -> Drawing:
-    """The landscape that this parameter names, and its colours."""
+    """The landscape that this parameter names."""
     return LANDSCAPE.read(Drawing, [key])
 
 

@@ -1,4 +1,4 @@
-"""What the page reads: surveys, shared colours, a run's networks, what a landscape evaluates."""
+"""What the page reads: surveys, a run's networks, what a landscape evaluates."""
 
 from typing import Any
 
@@ -6,15 +6,9 @@ import pandas as pd
 
 from retrofit_app import runs
 from retrofit_app.figures import lettered
-from retrofit_app.figures.landscape import Scale, own_scale
 from retrofit_app.models.keep import keep
 from retrofit_app.runs import followups
 from retrofit_core.runs.store import FINETUNING, Work
-
-
-def scale(survey: Any, name: str) -> Scale:
-    """The scale of this name."""
-    return own_scale(survey) if name == "own" else Scale()
 
 
 @keep(32)

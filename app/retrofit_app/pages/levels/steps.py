@@ -22,17 +22,7 @@ def activations(view: View) -> None:
         "Neurons that respond alike to the same samples are close together, whichever network they come from. They are worth "
         "merging."
     )
-    left, right = st.columns(2, gap="large")
-    with left:
-        view.chart(
-            "activations",
-            "**Who responds alike?**",
-        )
-    with right:
-        view.chart(
-            "activity",
-            "**How strongly do they respond?**",
-        )
+    view.chart("activations", "**Who responds alike?**")
 
 
 def importance(view: View) -> None:
@@ -165,13 +155,7 @@ def fit(view: View) -> None:
     with right:
         plane(view)
     if view.analysis is not None and not view.lecture:
-        with left:
-            view.chart(
-                "kept",
-                "**What do neurons keep?**",
-            )
-        with right:
-            detail(view)
+        detail(view)
 
 
 def course(view: View) -> None:
