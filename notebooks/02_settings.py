@@ -24,8 +24,7 @@
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
 # %%
@@ -128,7 +127,7 @@ gradient = settings[settings["table"] == "gradient fits"]
 
 # %%
 two_way = table("vgg11-noniid", scale=SCALE, columns=["2-way"], seeds=SEEDS, runs=RUNS, results=RESULTS)
-two_way = two_way.measure(SECONDS, ["Parent", "Ensemble", "KF-Linear"]).column()
+two_way = two_way.column()
 two_way = next((each for each in two_way.scales if each.setting.given), two_way)  # both settings on one pair
 ROWS = [f"KF-Linear, {score}{words}" for score in ("uniform", "conductance") for words in ("", ", paper's settings")]
 beside_the_paper(two_way, LIGHT, ["Ensemble", "Parent 0", *ROWS])

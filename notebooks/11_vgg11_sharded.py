@@ -18,14 +18,13 @@
 # network; conductance is worth 27 points to Hungarian groups. Earlier fusion methods reach 64 at most, with importance scores
 # of the paper, and 28 without. With four and six networks KF-Linear stays close to the ensemble.
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number.
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 COLUMNS = None  # only these; None: all
 
@@ -39,7 +38,7 @@ from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
 asked = {"columns": COLUMNS, "seeds": SEEDS, "runs": RUNS, "results": RESULTS}
-vgg = table("vgg11-sharded", scale=SCALE, **asked).measure(SECONDS)
+vgg = table("vgg11-sharded", scale=SCALE, **asked)
 two_way = vgg.column("2-way")
 GIVEN = "given VGG11s of half width, 8 epochs"
 full, given = (two_way.at("paper"), two_way.at(GIVEN)) if SCALE is None else (two_way, None)

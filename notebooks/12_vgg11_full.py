@@ -17,17 +17,15 @@
 # HF-Gradient keeps 88.1, KF-Gradient 86.2, Git Re-Basin 77.1, OTFusion 72.6. After 200 epochs of fine-tuning all are alike:
 # 93.0 to 93.6, within 0.4 of the parents.
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number. This table is measured by `retrofit
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number. This table is measured by `retrofit
 # reproduce vgg11-full --scale small`, and in part at `evening`.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
-ROWS = None  # what is measured where it is missing, as ("KF-Linear",); None: all
 
 # %%
 from IPython.display import display
@@ -37,7 +35,7 @@ from retrofit_app.figures.across import across
 from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
-vgg = table("vgg11-full", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS, ROWS)
+vgg = table("vgg11-full", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS)
 zero_shot, tuned = vgg.columns
 print(vgg)
 

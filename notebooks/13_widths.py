@@ -18,15 +18,14 @@
 # 87.1 at equal widths), KF-Linear nearly reaches it where the first network is not a narrow one. OTFusion stays near 50 at
 # equal widths and falls to 30 and 19 where the second network is two and four times as wide.
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number. All pairs of widths are measured by
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number. All pairs of widths are measured by
 # `retrofit reproduce widths --scale small`.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 COLUMNS = None  # only these; None: all
 
@@ -38,7 +37,7 @@ from retrofit_app.figures.across import across, measured_in
 from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
-widths = table("widths", scale=SCALE, columns=COLUMNS, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS)
+widths = table("widths", scale=SCALE, columns=COLUMNS, seeds=SEEDS, runs=RUNS, results=RESULTS)
 print(widths)
 
 # %% [markdown]

@@ -17,14 +17,13 @@
 # loses three to five points when it has 1,000 samples in place of 5,000. Augmented copies of the 1,000 bring half to four
 # fifths of it back.
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number.
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
 # %%
@@ -37,7 +36,7 @@ from retrofit_app.figures.paper import beside_the_paper, differences
 from retrofit_core.experiments import table
 
 asked = {"seeds": SEEDS, "runs": RUNS, "results": RESULTS}
-sizes = table("fusion-set-size", scale=SCALE or "small", **asked).measure(SECONDS)
+sizes = table("fusion-set-size", scale=SCALE or "small", **asked)
 pair = table("fusion-set-size", scale=SCALE or "paper", **asked)
 SAMPLES = ("1k samples", "1k samples, augmented", "5k samples")
 few, augmented, many = (sizes.column(name) for name in SAMPLES)

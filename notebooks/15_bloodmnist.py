@@ -17,16 +17,14 @@
 # other the two remaining classes. Fused with 400 images of white cells only, HF-Linear and KF-Linear beat the ensemble of both,
 # without any data changing hands; OTFusion and Git Re-Basin do not even reach the first network.
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number.
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
-ROWS = None  # what is measured where it is missing, as ("KF-Linear",); None: all
 
 # %%
 from IPython.display import display
@@ -36,7 +34,7 @@ from retrofit_app.figures.classes import class_sources
 from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
-blood = table("bloodmnist", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS, ROWS)
+blood = table("bloodmnist", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS)
 column = blood.column()
 
 # %% [markdown]

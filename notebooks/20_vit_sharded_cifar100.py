@@ -18,14 +18,13 @@
 # points above the best parent and 9 below the ensemble; LP has 45.3 and KD 41.0. Transformer OTFusion is at chance. With four
 # and six networks KD overtakes KF-Gradient (47.0 against 41.4).
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number.
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 COLUMNS = None  # only these; None: all
 
@@ -38,9 +37,7 @@ from retrofit_app.figures.classes import class_sources
 from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
-vit = table("vit-sharded-cifar100", scale=SCALE, columns=COLUMNS, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(
-    SECONDS
-)
+vit = table("vit-sharded-cifar100", scale=SCALE, columns=COLUMNS, seeds=SEEDS, runs=RUNS, results=RESULTS)
 two_way = vit.column("2-way")
 
 # %% [markdown]

@@ -19,18 +19,16 @@
 # below the ensemble, at the cost of one network; the ensemble costs two or four (the same multiples stand in
 # `tab:vit-iid-ft-ti-acc`).
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number. These tables are measured by `retrofit
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number. These tables are measured by `retrofit
 # reproduce vit-full-cifar100 inference-cost --scale small`.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 COLUMNS = None  # only these; None: all
-ROWS = None  # what is measured where it is missing, as ("KF-Linear",); None: all
 
 # %%
 from IPython.display import display
@@ -41,8 +39,8 @@ from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
 asked = {"scale": SCALE, "columns": COLUMNS, "seeds": SEEDS, "runs": RUNS, "results": RESULTS}
-vit = table("vit-full-cifar100", **asked).measure(SECONDS, ROWS)
-cost = table("inference-cost", **asked).measure(SECONDS, ROWS)
+vit = table("vit-full-cifar100", **asked)
+cost = table("inference-cost", **asked)
 
 # %% [markdown]
 # ## Accuracy, before and after fine-tuning

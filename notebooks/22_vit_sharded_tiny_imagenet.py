@@ -17,17 +17,15 @@
 # fused from 5,000 samples of the first one's classes, have 32.5 and 32.4, above both parents (28.3 and 27.5), LP (30.8) and KD
 # (11.3), and below the ensemble (44.5); Transformer OTFusion has 4 at most.
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number. This table is measured by `retrofit
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number. This table is measured by `retrofit
 # reproduce vit-sharded-tiny-imagenet --scale small`.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
-ROWS = None  # what is measured where it is missing, as ("KF-Linear",); None: all
 
 # %%
 from IPython.display import display
@@ -36,7 +34,7 @@ from retrofit_app.figures import LIGHT
 from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
-vit = table("vit-sharded-tiny-imagenet", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS, ROWS)
+vit = table("vit-sharded-tiny-imagenet", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS)
 two_way = vit.column()
 print(vit)
 

@@ -17,17 +17,15 @@
 # both saw all data (52.7 and 51.7). Without fine-tuning KF-Gradient keeps 42.9, Transformer OTFusion 3.1. After fine-tuning
 # they have 54.2 and 53.8, the ensemble 54.9.
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number. This table is measured by `retrofit
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number. This table is measured by `retrofit
 # reproduce vit-full-tiny-imagenet --scale small`.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
-ROWS = None  # what is measured where it is missing, as ("KF-Linear",); None: all
 
 # %%
 from IPython.display import display
@@ -37,7 +35,7 @@ from retrofit_app.figures.across import across, measured_in
 from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
-vit = table("vit-full-tiny-imagenet", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS, ROWS)
+vit = table("vit-full-tiny-imagenet", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS)
 said = [column for column in vit.columns if column.says]
 
 # %% [markdown]

@@ -18,15 +18,14 @@
 # merging all layers, 37.7 with 25,000; the ensemble 65. Task B, of whose classes there are no samples, keeps more than task A
 # (71.7 against 46.1).
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number. This table is measured by `retrofit
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number. This table is measured by `retrofit
 # reproduce resnet50-imagenet --scale small`; ImageNet has to be on disk for more than that it runs.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 COLUMNS = None  # only these; None: all
 
@@ -38,9 +37,7 @@ from retrofit_app.figures.across import across, measured_in
 from retrofit_app.figures.paper import beside_in_parts
 from retrofit_core.experiments import table
 
-resnet = table("resnet50-imagenet", scale=SCALE, columns=COLUMNS, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(
-    SECONDS
-)
+resnet = table("resnet50-imagenet", scale=SCALE, columns=COLUMNS, seeds=SEEDS, runs=RUNS, results=RESULTS)
 tasks = {
     task: [column for column in resnet.columns if column.name.startswith(task) and column.says and column.lines]
     for task in ("joint", "task A", "task B")

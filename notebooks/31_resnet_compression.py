@@ -17,15 +17,14 @@
 # on CIFAR-100, into a ResNet-18 with 5,000 samples. It keeps 70.6 of 82.4 and 59.0 of 83.2; distillation into a fresh student
 # with the same samples reaches 45.9 and 44.0. Scores hardly matter.
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number. This table is measured by `retrofit
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number. This table is measured by `retrofit
 # reproduce resnet-compression --scale evening`.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
 # %%
@@ -37,7 +36,7 @@ from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
 asked = {"seeds": SEEDS, "runs": RUNS, "results": RESULTS}
-resnet = table("resnet-compression", scale=SCALE, **asked).measure(SECONDS)
+resnet = table("resnet-compression", scale=SCALE, **asked)
 small = table("resnet-compression", scale=SCALE or "small", **asked).column("ResNet-34 to ResNet-18")
 print(resnet)
 

@@ -17,15 +17,14 @@
 # Git Re-Basin fuse two VGG11s in a second, HF-Linear needs 14, KF-Gradient 17 and KF-Linear 78. For ViTs KF-Gradient takes 38
 # seconds with 400 samples and 633 with 6,000. Beside 100 epochs of fine-tuning (8,717 seconds) that is less than a tenth.
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number. The two tables of transformers are
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number. The two tables of transformers are
 # measured by `retrofit reproduce runtime-vit runtime-end-to-end --scale small`.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
 # %%
@@ -36,9 +35,9 @@ from retrofit_app.figures.paper import beside_the_paper
 from retrofit_core.experiments import table
 
 asked = {"scale": SCALE, "seeds": SEEDS, "runs": RUNS, "results": RESULTS}
-vgg = table("runtime-vgg", **asked).measure(SECONDS)
-vit = table("runtime-vit", **asked).measure(SECONDS)
-whole = table("runtime-end-to-end", **asked).measure(SECONDS)
+vgg = table("runtime-vgg", **asked)
+vit = table("runtime-vit", **asked)
+whole = table("runtime-end-to-end", **asked)
 seconds, processor = vgg.column("seconds"), vgg.column("processor seconds")
 small = table("runtime-vgg", **{**asked, "scale": SCALE or "small"}).column("seconds")
 

@@ -17,16 +17,15 @@
 # KF-Gradient with DeepLIFT. On the plane through the weights of all three the fused network lies in a flatter basin than its
 # parents. Losses are clipped at 4.6. The figure prints no numbers, so ours stand beside nothing.
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number. This figure is measured by `retrofit
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number. This figure is measured by `retrofit
 # reproduce landscape --scale evening`; `docs/landscape.md` says what is measured and how, and the workbench has a page for any
 # fusion.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
 # %%
@@ -41,7 +40,7 @@ from retrofit_app.runs.paper import RECORDS
 from retrofit_core.experiments import table
 from retrofit_core.inspection.landscape import Survey
 
-landscape = table("landscape", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS)
+landscape = table("landscape", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS)
 FUSED = "KF-Gradient, deeplift"
 results = landscape.column("loss").main.results(FUSED)
 surveys = [Survey.from_json(result.metrics["landscape"]) for result in results]

@@ -17,14 +17,13 @@
 # weighted by scores. Scores move centroids and change who is grouped with whom: against the groups of uniform scores the
 # adjusted Rand index is 0.74 with conductance and 0.73 with DeepLIFT (1: the same groups, 0: as alike as by chance).
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number.
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
 # %%
@@ -42,7 +41,7 @@ from retrofit_app.runs.paper import RECORDS
 from retrofit_core.experiments import table
 from retrofit_core.runs.answers import difference, from_bits
 
-neurons = table("neuron-importance", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS)
+neurons = table("neuron-importance", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS)
 conductance, deeplift = neurons.column("conductance").main, neurons.column("deeplift").main
 TO_UNIFORM, BETWEEN_SEEDS = "adjusted Rand index to uniform", "adjusted Rand index between seeds"
 given = {

@@ -19,14 +19,13 @@
 #
 # The figure prints no numbers, so ours stand beside nothing.
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number.
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
 # %%
@@ -34,7 +33,7 @@ from retrofit_app.figures import LIGHT
 from retrofit_app.figures.histograms import kept_histograms
 from retrofit_core.experiments import table
 
-scores = table("importance-histogram", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS).measure(SECONDS)
+scores = table("importance-histogram", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS)
 conductance, deeplift = scores.column("conductance").main, scores.column("deeplift").main
 ROW = "last convolution of parent 0"
 

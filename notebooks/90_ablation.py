@@ -18,17 +18,15 @@
 # neurons are compared by what the fused level can make of them, importance decides whom a target follows. So this table is
 # ours: the whole method, and one part changed at a time, with nothing else touched.
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number.
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 COLUMNS = None  # only these; None: all
-ROWS = None  # measure only those that begin so; None: all
 
 # %%
 from retrofit_app.figures import LIGHT
@@ -37,7 +35,7 @@ from retrofit_core.experiments import table
 from retrofit_core.experiments.ablation import CHANGES, CLOSED_FORM, GRADIENT
 
 asked = {"scale": SCALE, "columns": COLUMNS, "seeds": SEEDS, "runs": RUNS, "results": RESULTS}
-study = table("ablation", **asked).measure(SECONDS, ROWS)
+study = table("ablation", **asked)
 # One pair of networks in each panel: the given ones, where there are others, too.
 panels = [next((each for each in column.scales if each.setting.given), column) for column in study.columns]
 closed_form = [change for change in CHANGES if change.whole == CLOSED_FORM]

@@ -21,17 +21,15 @@
 #    still missing in the residual stream (docs/method.md).
 # 2. What a ridge towards the parents and samples of both parents bring.
 #
-# **How long it takes.** Seconds: the notebook reads records. To measure what is missing, name a scale and seconds below;
-# `retrofit reproduce --list` tells what there is. The scale stands on every number.
+# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
+# its `--list` tells what there is. The scale stands on every number.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
 SEEDS = None  # fusions of the same parents; None: as many as the scale has
-SECONDS = 0  # for measuring what is missing; needs a scale
-RUNS = "../runs"  # where new results go
+RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 COLUMNS = None  # only these; None: all
-ROWS = None  # measure only those that begin so; None: all
 
 # %%
 import pandas as pd
@@ -42,7 +40,7 @@ from retrofit_core.experiments import table
 from retrofit_core.experiments.beyond import CLOSER, FUSED, INSIDE
 
 asked = {"scale": SCALE, "columns": COLUMNS, "seeds": SEEDS, "runs": RUNS, "results": RESULTS}
-beyond = table("beyond", **asked).measure(SECONDS, ROWS)
+beyond = table("beyond", **asked)
 measured = [column for column in beyond.columns if column.lines]
 blocks = [column for column in measured if column.name in ("ResNet-18, sharded", "ViT, sharded")]
 given = [

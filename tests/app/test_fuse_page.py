@@ -79,7 +79,7 @@ def test_first_page_shows_the_shipped_fusion(shipped):
     assert not page.error and not page.exception and not page.warning
     networks = shipped.metrics["networks"]
     assert all(figures.percent(measured["accuracy"]) in tiles(page) for measured in networks.values())
-    assert "Groups bring +55.2 points" in words(page) and "Level 1 (" in words(page)
+    assert "Alike groups bring +31.5 points without the fit" in words(page) and "Level 1 (" in words(page)
     labels = ["Page to send", "Network"]
     assert [download.label for download in page.get("download_button")] == labels
 

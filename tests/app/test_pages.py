@@ -21,7 +21,7 @@ NONSENSE = [
     ("levels", SHIPPED, {"level": "99", "step": "dance", "score": "guess", "neuron": "-1"}, ""),
     ("levels", SHIPPED, {"pick": "<b>", "mark": "Z9"}, ""),
     ("levels", SHIPPED, {"example": "359"}, "a whole number from 0 to 358"),
-    ("landscape", SHIPPED, {"map": "gone", "point": "x", "scale": "loud", "path": "7"}, ""),
+    ("landscape", SHIPPED, {"map": "gone", "point": "x", "path": "7"}, ""),
     ("compare", {"runs": "kf-linear|gone"}, {"order": "mood"}, "no such finished run (gone)"),
     ("paper", {"table": "widths"}, {"cell": "KF-Linear, conductance|2-way"}, "no such cell of this table"),
 ]

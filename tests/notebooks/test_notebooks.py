@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from retrofit_core.experiments.runner import plan, run
+from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
 from tests.marks import ROOT, each_case
 
@@ -18,8 +21,8 @@ if TYPE_CHECKING:
 SOURCES = sorted((ROOT / "notebooks").glob("*.py"))
 MOST_CELLS = 39
 LARGEST = 1_000_000  # bytes
-#: What every notebook that reads results is given, so that it measures them itself, on digits, in seconds.
-SMOKE = {"SCALE": "smoke", "SECONDS": 1000, "RESULTS": ()}
+#: What every notebook that reads results is given; they are measured before, on digits, in seconds.
+SMOKE = {"SCALE": "smoke", "RESULTS": ()}
 #: Of long tables a part is measured: columns by name, rows by their beginnings.
 FEW_ROWS = ("Parent", "Ensemble", "Average", "LP", "HF-Gradient, uniform", "KF-Gradient, uniform", "HF-Linear, uniform")
 FEW_ROWS += (
@@ -29,7 +32,10 @@ FEW_ROWS += (
     "Transformer-OTFusion-Weights, uniform",
 )
 FEWEST_ROWS = ("Parent", "Ensemble", "KF-Gradient, uniform", "Transformer-OTFusion-Weights, uniform")
+#: The tables that a notebook reads.
+READ = re.compile(r'\btable\(\s*"([\w-]+)"')
 PART: dict[str, dict[str, tuple[str, ...]]] = {
+    "02_settings": {"ROWS": ("Parent", "Ensemble", "KF-Linear")},
     "10_vgg11_noniid": {"COLUMNS": ("2-way",)},
     "11_vgg11_sharded": {"COLUMNS": ("2-way",)},
     "12_vgg11_full": {"ROWS": FEW_ROWS},
@@ -66,12 +72,23 @@ ABSOLUTE = re.compile(r"/(home|root|tmp|Users|usr|opt)/|[A-Z]:\\|site-packages")
 def test_runs_from_top_to_bottom(source: Path, kernel: str, results: str, executing: Any) -> None:
     """Every cell in its order, without an exception or a warning."""
     parameters = QUICK.get(source.stem)
-    if parameters is None and "parameters" in source.read_text():
-        parameters = {**SMOKE, "RUNS": results, **PART.get(source.stem, {})}
+    if parameters is None and "parameters" in (text := source.read_text()):
+        part = dict(PART.get(source.stem, {}))
+        rows = part.pop("ROWS", ("",))
+        measure(set(READ.findall(text)), results, part.get("COLUMNS"), rows)
+        parameters = {**SMOKE, "RUNS": results, **part}
     notebook = executing.execute(source, parameters, kernel)
     counts = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
     assert counts == list(range(1, len(counts) + 1))
     assert not [output for cell in notebook.cells for output in cell.get("outputs", ()) if _is_trouble(output)]
+
+
+def measure(tables: Iterable[str], runs: str, columns: Sequence[str] | None, rows: tuple[str, ...]) -> None:
+    """Measure what is missing, as `retrofit reproduce --scale smoke` does."""
+    cells = [cell for name in tables for cell in TABLES[name].cells(scale_of("smoke"))]
+    wanted = [cell for cell in cells if (columns is None or cell.column in columns) and cell.row.startswith(rows)]
+    outcome = run([unit for unit, result in plan(wanted, runs) if result is None], runs, device="cpu")
+    assert not outcome.failed
 
 
 @pytest.mark.slow
