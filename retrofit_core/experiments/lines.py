@@ -1,6 +1,5 @@
 """The lines of a column: the paper's numbers and ours."""
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -37,8 +36,6 @@ class Line:
     """Number of test images behind ours"""
     badge: str = ""
     """Badge of ours, if not the column's"""
-    substitute: str = ""
-    """What replaces the paper's data set, see `Setting`"""
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -58,28 +55,9 @@ class Line:
         return statistics.stdev(values) if len(values) > 1 else None
 
     @property
-    def spread(self) -> dict[str, float | None]:
-        """Standard deviations of our accuracy by source, see `spread`."""
-        return spread(self.by_parents, self.images)
-
-    @property
     def difference(self) -> float | None:
         """Ours minus the paper's, in the metric's unit (points for percentages)."""
         return None if self.mean is None or self.paper is None else self.mean - self.paper.mean
-
-    @property
-    def reach(self) -> float | None:
-        """Two standard errors of the difference, in the metric's unit, if our sets of parents have the paper's deviation; None
-        if the paper prints none, nothing is measured, or the data set is another one."""
-        if self.difference is None or self.paper is None or self.paper.deviation is None or self.substitute:
-            return None
-        of_mean = 1 / self.paper.seeds if self.paper.seeds else 0.0
-        return 2 * self.paper.deviation * math.sqrt(of_mean + 1 / len(self.by_parents))
-
-    @property
-    def is_within(self) -> bool | None:
-        """Whether ours may be further seeds of the paper: whether the difference is at most `reach`; None if unknown."""
-        return None if self.difference is None or self.reach is None else abs(self.difference) <= self.reach
 
     @property
     def paper_words(self) -> str:
@@ -97,28 +75,6 @@ class Line:
         deviation = "" if self.deviation is None else f" ± {self.deviation:.2f}"
         parents = f"{len(self.by_parents)} parents, " if len(self.by_parents) > 1 else ""
         return f"{self.mean:.2f}{deviation} ({parents}{len(self.values)})"
-
-
-def spread(by_parents: Sequence[Sequence[float]], images: int) -> dict[str, float | None]:
-    """Standard deviations of an accuracy, in points; None without repetitions or images.
-
-    A nested analysis of variance: "parents" is over splits and trainings, without that of fusion seeds; "fusion" over fusion
-    seeds of the same parents; "images" over samples of test images.
-
-    Args:
-        by_parents: accuracies in %, (sets of parents, fusion seeds); numbers of seeds may differ.
-    """
-    repeated = [values for values in by_parents if len(values) > 1]
-    within = sum(statistics.variance(values) * (len(values) - 1) for values in repeated)
-    fusion = within / sum(len(values) - 1 for values in repeated) if repeated else None
-    parents = None
-    if len(by_parents) > 1:
-        between = statistics.variance(map(statistics.fmean, by_parents))
-        noise = (fusion or 0.0) * statistics.fmean(1 / len(values) for values in by_parents)
-        parents = max(0.0, between - noise)
-    share = statistics.fmean(map(statistics.fmean, by_parents)) / 100 if by_parents else 0.0
-    variances = {"parents": parents, "fusion": fusion, "images": 1e4 * share * (1 - share) / images if images else None}
-    return {name: None if variance is None else math.sqrt(variance) for name, variance in variances.items()}
 
 
 def printed_values(setting: Setting) -> dict[str, Value]:
@@ -158,7 +114,6 @@ def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None) -
     return Line(
         *(cells[0].cell.row, paper, state, values, tuple(by_parents), "" if values else refusal),
         images=max(samples, default=0) if setting.column.metric == ACCURACY else 0,
-        substitute=setting.substitute,
     )
 
 

@@ -85,29 +85,29 @@ def summarised(columns: Sequence[ReproducedColumn]) -> Summary:
         (each.table, each.name, claim.left, claim.right) for each in columns for claim in each.claims if claim.paper
     }
     tables = list(dict.fromkeys(each.table for each in columns))
-    alike: dict[tuple[str, str], list[ReproducedColumn]] = {}
-    for each in sorted(
-        (each for each in columns if each.counts),
-        key=lambda each: (tables.index(each.table), SAYING.index(each.setting.scale.name)),
-    ):
-        alike.setdefault((each.table, each.badge), []).append(each)
+    by_badge: dict[tuple[str, str], list[ReproducedColumn]] = {}
+    fullest = sorted((each for each in columns if each.counts), key=lambda each: SAYING.index(each.setting.scale.name))
+    for each in sorted(fullest, key=lambda each: tables.index(each.table)):
+        by_badge.setdefault((each.table, each.badge), []).append(each)
     counts, seen = [], set[tuple[str, ...]]()
-    for (table, badge), same in alike.items():
-        lines = {
-            (table, each.name, line.row)
-            for each in same
-            for line in each.all_lines
-            if line.paper is not None and line.values
-        } - seen
-        decided = {
-            (table, each.name, claim.left, claim.right): replace(claim, column=each.name)
+
+    def new(*place: str) -> bool:
+        """Whether a number or claim was not counted at a fuller scale."""
+        is_new = place not in seen
+        seen.add(place)
+        return is_new
+
+    for (table, badge), same in by_badge.items():
+        printed = [(each, line) for each in same for line in each.all_lines if line.paper is not None and line.values]
+        lines = sum(new(table, each.name, line.row) for each, line in printed)
+        decided = tuple(
+            replace(claim, column=each.name)
             for each in same
             for claim in each.claims
-            if claim.is_decided and (table, each.name, claim.left, claim.right) not in seen
-        }
-        seen |= lines | decided.keys()
+            if claim.is_decided and new(table, each.name, claim.left, claim.right)
+        )
         if lines or decided:
-            counts.append(Count(table, badge, same[0].setting.scale.name, len(lines), tuple(decided.values())))
+            counts.append(Count(table, badge, same[0].setting.scale.name, lines, decided))
     return Summary(len(numbers), len(claims), tuple(counts))
 
 

@@ -1,4 +1,4 @@
-"""One table of the paper in a notebook: its numbers next to ours, as a table and as values, measured if missing.
+"""One table of the paper in a notebook: its numbers next to ours, as a table and as values.
 
 ```python
 from retrofit_core.experiments import table
@@ -10,7 +10,6 @@ two_way.number("KF-Linear, conductance")  # % of test images
 two_way.at("small").number("KF-Linear, conductance")  # at a scale of its own
 two_way.claim("KF-Linear", "best parent").verdict  # "agreed"
 two_way.recipe("KF-Linear, conductance")  # command, machine, commit
-table("vgg11-noniid", scale="small").measure(seconds=600)  # trains and fuses what is missing
 ```
 """
 
@@ -18,25 +17,22 @@ import dataclasses
 import datetime
 import shlex
 import statistics
-import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ..data.datasets import DATASETS
-from ..system.monitor import Monitor
 from ..system.registry import find
 from ..system.tables import markdown_table
 from .cells import Table
 from .claims import DECIDED, Claim, Gap, claims, gap
 from .lines import ACCURACY, MISSING, Line, lines_of, measured_rows, printed_values
-from .results import Result, machine_words, measured_in
+from .results import Result, measured_in
 from .rows import BEST, PARENT, scored
-from .runner import plan, run
 from .scales import BEST_FIRST, EVERY_SCALE, SAYING, scale_of
 from .setting import Setting, settings
 from .tables import TABLES
@@ -70,7 +66,7 @@ class Markdown(str):
     __repr__ = str.__str__
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class ReproducedColumn:
     """A column of a table at one scale, with parents of one kind; or at several scales, see `by_row`."""
 
@@ -220,7 +216,7 @@ class ReproducedColumn:
             "scale": self.line(row).badge or self.badge,
             "seeds": len(self.line(row).values),
             "command": result.command_today or command(self.setting, "runs", row=row),
-            "machine": machine_words([result]),
+            "machine": result.measured_on,
             "date": f"{datetime.datetime.fromtimestamp(result.finished, datetime.UTC):%Y-%m-%d}",
         }
 
@@ -313,20 +309,13 @@ class ReproducedColumn:
         counts = Counter(claim.verdict for claim in self.claims if (claim.rows[0], claim.badge) == (row, badge))
         return ", ".join(f"{counts[verdict]} {verdict}" for verdict in DECIDED if counts[verdict]) or "-"
 
-    def __repr__(self) -> str:
-        return f"<{self.table}, {self.name}: {len(self.lines)} of {len(self.all_lines)} rows measured ({self._badges})>"
-
-    @property
-    def _badges(self) -> str:
-        return "; ".join(dict.fromkeys([self.badge, *(line.badge for line in self.lines if line.badge)]))
-
     def _measured_as(self, row: str) -> str:
         """The row whose results a row shows: equal parents are sorted by accuracy."""
         line = self.line(row)
         return line.stands_for or line.row
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class ReproducedTable:
     """A table of the paper with our measurements."""
 
@@ -334,8 +323,6 @@ class ReproducedTable:
     columns: tuple[ReproducedColumn, ...]
     commands: tuple[str, ...] = ()
     """Commands that measure what is missing"""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of `table`, for reading it again"""
 
     @property
     def name(self) -> str:
@@ -370,50 +357,6 @@ class ReproducedTable:
         )
         return Markdown("\n\n".join([*(column.show(papers=papers) for column in shown), *commands]))
 
-    def measure(
-        self,
-        seconds: float | None,
-        rows: Sequence[str] | None = None,
-        device: str = "auto",
-        monitor: Monitor | None = None,
-    ) -> "ReproducedTable":
-        """Train and fuse what is missing in `runs` and `results`, most valuable first.
-
-        Returns the updated table. You can interrupt it at any time and call it again: finished work is kept.
-
-        Args:
-            seconds: time limit; 0 measures nothing, None everything.
-            rows: beginnings of row names, such as "KF-Linear" (default: all rows).
-            monitor: gets an event "phase" with the title of each unit, among others.
-        Raises:
-            ValueError: the table has no scale, so that it is unclear what is missing; or a unit failed.
-        """
-        if seconds is not None and seconds <= 0:
-            return self
-        scale, seeds, runs, results = (self.arguments[name] for name in ("scale", "seeds", "runs", "results"))
-        if scale is None:
-            raise ValueError(
-                f'measure needs a scale, as in table({self.name!r}, scale="small"); without one the best is shown '
-                "that is there."
-            )
-        cells = self.table.cells(scale_of(scale), seeds)
-        names = [column.name for column in self.columns]
-        beginnings = tuple(rows) if rows else ("",)
-        wanted = [cell for cell in cells if cell.column in names and cell.row.startswith(beginnings)]
-        planned = plan(wanted, runs, measured_in(runs, results).results)
-        missing = [unit for unit, result in planned if result is None]
-        if not missing:
-            return self
-        deadline = None if seconds is None else time.time() + seconds
-        outcome = run(missing, runs, monitor=monitor, deadline=deadline, device=device)
-        if outcome.failed:
-            unit, why = outcome.failed[0]
-            raise ValueError(f"{len(outcome.failed)} of {len(missing)} units failed; the first: {unit.key()}: {why}")
-        return table(**self.arguments)
-
-    def __repr__(self) -> str:
-        return "\n".join(map(repr, self.columns))
-
 
 def table(
     name: str,
@@ -431,7 +374,7 @@ def table(
         scale: smoke, small, evening or paper; None shows each row at the fullest scale with a result, see `by_row`.
         columns: show only these, such as ("2-way",).
         seeds: expected number of fusions of the same parents (default: the scale's).
-        runs: folder with results of this machine, to which `measure` writes; need not exist.
+        runs: folder with results of this machine; need not exist.
         results: files of results, folders of them, or other runs folders.
     Raises:
         ValueError: no such table, column, scale or file, or a damaged one.
@@ -447,8 +390,7 @@ def table(
         merged_columns = by_row(shown.columns)
         commands = _commands([column.setting for column in merged_columns], str(runs), seeds)
         shown = dataclasses.replace(shown, columns=merged_columns, commands=commands)
-    arguments = {"name": entry.name, "scale": scale and scales[0].name, "columns": columns, "seeds": seeds}
-    return dataclasses.replace(shown, arguments=arguments | {"runs": runs, "results": paths})
+    return shown
 
 
 def reproduced(entry: Table, of: Sequence[Setting], root: str, seeds: int | None = None) -> ReproducedTable:

@@ -46,13 +46,8 @@ class Result:
 
     @property
     def measured_on(self) -> str:
-        """The machine and versions."""
-        numbers = [(self.machine[name], name) for name in ("cores", "threads") if self.machine.get(name)]
-        counts = [f"{number} {name.removesuffix('s') if number == 1 else name}" for number, name in numbers]
-        versions = [
-            f"{name} {self.machine[name]}" for name in ("python", "torch", "retrofit") if self.machine.get(name)
-        ]
-        return ", ".join([str(self.machine.get("device", "unknown machine")), *counts, *versions])
+        """The machine, versions and commit."""
+        return ", ".join(f"{name} {value}" for name, value in self.machine.items() if value)
 
     def metric(self, metric: tuple[str, ...]) -> float | None:
         """The number of a cell; None if refused or missing.
@@ -87,14 +82,6 @@ class Result:
         """(test images,) bool: which images the network gets right."""
         bits = np.unpackbits(np.frombuffer(base64.b64decode(self.correct), dtype=np.uint8))
         return bits[: int(self.metrics.get("samples", 0))].astype(bool)
-
-
-def machine_words(results: Sequence[Result]) -> str:
-    """The machine and versions of results, and their commits in this order."""
-    commits = list(dict.fromkeys(commit for result in results if (commit := result.machine.get("commit"))))
-    return results[0].measured_on + (
-        f", commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}" if commits else ""
-    )
 
 
 def share_below(histogram: Mapping[str, Sequence[float]], score: float) -> float:

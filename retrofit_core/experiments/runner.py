@@ -5,7 +5,6 @@ Each result is a file, written when its unit is done, so killing a run loses at 
 
 import os
 import platform
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, chdir, suppress
 from dataclasses import dataclass
@@ -38,8 +37,6 @@ class Outcome:
     done: int
     failed: list[tuple[Unit, str]]
     """Units, and why each failed"""
-    left: int
-    """Number of units for which time ran out"""
 
 
 def plan(
@@ -83,7 +80,6 @@ def run(
     *,
     jobs: int = 1,
     monitor: Monitor | None = None,
-    deadline: float | None = None,
     device: str = "auto",
     on_result: OnResult | None = None,
 ) -> Outcome:
@@ -94,7 +90,6 @@ def run(
         units: without results, each after those that it needs.
         jobs: number of processes; above 1, a cluster uses all its workers.
         monitor: of units in this process, that is of a single job.
-        deadline: time in seconds since 1970 at which all work stops; a training keeps its finished epochs.
         device: "auto" gives each process its own GPU if there are any.
         on_result: called with each unit and its result, or why it failed.
     Raises:
@@ -102,47 +97,37 @@ def run(
         ValueError: a process died.
     """
     own = monitor if jobs == 1 else None  # joblib then works in this process
-    results: dict[str, Result | str | None] = {}
+    results: dict[str, Result | str] = {}
     for wave in waves(units):
         tasks = []
         for unit in wave:
             need = next((each for each in unit.needs() if isinstance(results.get(each.key()), str)), None)
             failed = need and f"it needs {title(need)}, which failed: {results[need.key()]}"
-            ways = {"failed": failed, "deadline": deadline, "monitor": own}
-            tasks.append(partial(attempt, unit, Path(root).absolute(), **ways))
+            tasks.append(partial(attempt, unit, Path(root).absolute(), failed=failed, monitor=own))
         for index, result in spread(tasks, root, jobs=jobs, device=device):
             results[wave[index].key()] = result
-            if on_result and result is not None:
+            if on_result:
                 on_result(wave[index], result)
     failed = [(unit, result) for unit in units if isinstance(result := results[unit.key()], str)]
-    late = sum(result is None for result in results.values())
-    return Outcome(len(results) - len(failed) - late, failed, late)
+    return Outcome(len(results) - len(failed), failed)
 
 
-def attempt(
-    unit: Unit, root: Path, device: str, *, failed: str | None, deadline: float | None, monitor: Monitor | None
-) -> Result | str | None:
-    """Run a unit; returns its result, why it failed, or None if time ran out.
+def attempt(unit: Unit, root: Path, device: str, *, failed: str | None, monitor: Monitor | None) -> Result | str:
+    """Run a unit; returns its result, or why it failed.
 
     Args:
         failed: why what it needs failed.
     Raises:
         Cancelled: the monitor requested it.
     """
-    outer = monitor or Monitor()
-
-    def is_late() -> bool:
-        outer.check()
-        return deadline is not None and time.time() > deadline
-
-    if is_late() or failed:
+    if failed:
         return failed
-    outer.emit("phase", name=title(unit), unit=unit.key())
+    if monitor:
+        monitor.emit("phase", name=title(unit), unit=unit.key())
     try:
-        return work(unit, root, Monitor(lambda event: outer.emit(**event), is_late), device)
+        return work(unit, root, monitor, device)
     except Cancelled:
-        outer.check()
-        return None
+        raise
     except Exception as error:  # one unit's failure must not stop the others
         return str(error) if isinstance(error, ValueError) else repr(error)
 

@@ -246,9 +246,7 @@ def processor() -> str:
 
 @cache
 def commit() -> str | None:
-    """The commit of a checkout, or of RETROFIT_COMMIT for a copy without git; None for an installed package."""
-    if named := os.environ.get("RETROFIT_COMMIT"):
-        return named
+    """The commit of a checkout; None for an installed package."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

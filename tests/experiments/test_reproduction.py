@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from retrofit_core.experiments import table
-from retrofit_core.experiments.results import GivenParents, Records, measured_in, merged
+from retrofit_core.experiments.results import GivenParents, Records, merged
 from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import ParentSource
@@ -149,7 +149,6 @@ def test_claims_and_recipes_are_found_by_their_names(records, runs):
         (lambda vgg: vgg.column("2-way").number("LP"), "measure it with: retrofit reproduce vgg11-noniid"),
         (lambda vgg: vgg.column("2-way").claim("KF-Linear", "worst parent"), "unknown difference"),
         (lambda vgg: vgg.column("2-way").at("paper"), "unknown scale of vgg11-noniid, 2-way 'paper'"),
-        (lambda vgg: vgg.measure(1), "needs a scale"),
         (lambda vgg: table("vgg-noniid"), "Did you mean 'vgg11-noniid'"),
         (lambda vgg: table("vgg11-noniid", results="nowhere.json"), "cannot be read"),
     ],
@@ -157,26 +156,3 @@ def test_claims_and_recipes_are_found_by_their_names(records, runs):
 def test_what_is_not_there_is_said_in_a_sentence(records, runs, ask, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         ask(table("vgg11-noniid", runs=runs, results=records))
-
-
-def test_what_is_missing_is_measured_once(runs):
-    table_before = table("fusion-set-size", scale="smoke", runs=runs, columns=["all sizes"])
-    assert not table_before.column().lines
-    assert table_before.measure(0) is table_before
-    measured = table_before.measure(None, rows=["Parent 0"])
-    assert [line.row for line in measured.column().lines] == ["Parent 0"]
-    written = measured_in(runs).results
-    assert len(written) == 1
-    assert measured.measure(None, rows=["Parent 0"]) is measured
-    assert measured_in(runs).results == written
-
-
-def test_what_the_records_hold_is_not_measured_again(tmp_path, runs):
-    records = tmp_path / "records.json"
-
-    def smoke():
-        return table("vgg11-noniid", scale="smoke", columns=["2-way"], runs=runs, results=records)
-
-    write_records(records, two_way("smoke"))
-    assert (vgg := smoke()).measure(None, rows=["Parent", "Ensemble"]) is vgg
-    assert not runs.exists()

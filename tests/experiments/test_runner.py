@@ -4,18 +4,16 @@ import dataclasses
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from retrofit_core.experiments import runner
 from retrofit_core.experiments import work as working
 from retrofit_core.experiments.results import measured_in, read_result
 from retrofit_core.experiments.runner import plan, waves
 from retrofit_core.experiments.units import FineTuning, Fusion, Parent, TunedEnsemble
 from retrofit_core.experiments.work import work
 from retrofit_core.system import files
-from retrofit_core.system.monitor import Monitor
+from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.experiments.tiny import (
     SOURCE,
     UNITS,
@@ -46,7 +44,7 @@ def measured(tmp_path_factory):
     """A runs folder with every unit done; not to be changed."""
     root = tmp_path_factory.mktemp("measured") / "runs"
     outcome = carry_out(root)
-    assert (outcome.done, outcome.failed, outcome.left) == (7, [], 0)
+    assert (outcome.done, outcome.failed) == (7, [])
     return root
 
 
@@ -107,7 +105,7 @@ def test_a_unit_that_fails_does_not_stop_the_others_and_is_tried_again(root, mon
     units = [fusion(seed=11), fusion("Average", seed=12), FineTuning(fusion(seed=11), 1)]
     outcome = carry_out(root, units, on_result=lambda unit, result: told.append((unit, isinstance(result, str))))
     assert told == [(units[0], True), (units[1], False), (units[2], True)]
-    assert [unit for unit, _ in outcome.failed] == [units[0], units[2]] and (outcome.done, outcome.left) == (1, 0)
+    assert [unit for unit, _ in outcome.failed] == [units[0], units[2]] and outcome.done == 1
     assert "out of memory" in outcome.failed[0][1] and outcome.failed[1][1].startswith("it needs KF-Linear")
     monkeypatch.undo()
     assert carry_out(root, units).done == 2
@@ -137,34 +135,17 @@ def test_what_may_be_otherwise_tomorrow_is_no_refusal(root, monkeypatch, what):
     assert read_result(root, fusion(seed=5).key()) is None
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """The runner's clock, which goes as the test says."""
-    clock = SimpleNamespace(now=1000.0, sleep=None)
-    clock.time = lambda: clock.now
-    monkeypatch.setattr(runner, "time", clock)
-    return clock
-
-
-def test_nothing_begins_after_the_deadline(tmp_path, clock):
-    with logged(tmp_path):
-        outcome = carry_out(tmp_path, deadline=999.0)
-    assert (outcome.done, outcome.failed, outcome.left) == (0, [], 7) and not begun(tmp_path)
-
-
-def test_a_training_goes_on_after_its_finished_epochs(measured, tmp_path, clock):
+def test_a_training_goes_on_after_its_finished_epochs(measured, tmp_path):
     tmp_path, epochs = tmp_path / "runs", []
 
     def watch(event):
         if event["kind"] == "epoch":
             epochs.append(event["epoch"])
-            clock.now += 100
 
-    outcome = carry_out(tmp_path, monitor=Monitor(watch), deadline=1050.0)
-    assert (outcome.done, outcome.left, epochs) == (0, 7, [1])
-    assert not measured_in(tmp_path).results
-    outcome = carry_out(tmp_path, [PARENTS[0]], monitor=Monitor(watch))
-    assert (outcome.done, outcome.left, epochs) == (1, 0, [1, 2])
+    with pytest.raises(Cancelled):
+        carry_out(tmp_path, monitor=Monitor(watch, lambda: bool(epochs)))
+    assert epochs == [1] and not measured_in(tmp_path).results
+    assert carry_out(tmp_path, [PARENTS[0]], monitor=Monitor(watch)).done == 1 and epochs == [1, 2]
     key = PARENTS[0].key()
     assert all_numbers(tmp_path)[key] == all_numbers(measured)[key]
 

@@ -16,8 +16,7 @@ STATES = {"not measured": "measure", "refused": "refused", "N/A": "n/a", "not pl
 EXPLAINED = {
     "paper": "The mean that the paper prints. Bold: its best method.",
     "ours": "Our mean. Bold: our best method. Click it for its recipe, or for the command that measures it.",
-    "difference": "Ours minus the paper's, ± two standard errors: by so much further seeds of the paper may differ from it. "
-    "Where the paper prints no deviation, there is none.",
+    "difference": "Ours minus the paper's.",
 }
 #: Between row and column in the name of a cell.
 BETWEEN = "|"
@@ -112,11 +111,9 @@ def _cell(
     if not has_paper:
         return ours
     difference = "" if line.difference is None else signed(line.difference, kind.digits)
-    reach = "" if line.reach is None else f" <span>± {kind.plain(line.reach)}</span>"
-    within = " within" if line.is_within else ""
     return (
         f"<td class='number first{'' if line.paper else ' none'}'{_printed(line.paper, kind)}>{paper}</td>{ours}"
-        f"<td class='number difference{within}'>{difference}{reach}</td>"
+        f"<td class='number difference'>{difference}</td>"
     )
 
 

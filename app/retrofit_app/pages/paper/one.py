@@ -18,10 +18,9 @@ from . import lecture, parameters, pictures, recipe
 from .parameters import PAPER, Place, Rows
 
 READING = (
-    "≠: a difference between two methods has the other sign here, beyond its 95 % interval. ± are two standard errors from the "
-    "paper's deviations; a bold difference is within them. Our networks, training or data may differ from the paper's: compare "
-    "which method is ahead, not the numbers. A word before a number is its scale, if that is not its column's. Click a number "
-    "for its recipe."
+    "≠: a difference between two methods has the other sign here, beyond its 95 % interval. Our networks, training or data may "
+    "differ from the paper's: compare which method is ahead, not the numbers. A word before a number is its scale, if that is "
+    "not its column's. Click a number for its recipe."
 )
 NO_NUMBERS = "The paper prints no numbers here, so ours have no counterpart. Click a number for its recipe."
 AGREEING = "No difference between methods has the other sign here."

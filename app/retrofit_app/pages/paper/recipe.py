@@ -46,8 +46,7 @@ def _recipe(column: Any, line: Any) -> None:
         st.metric("paper", line.paper_words, help=seeds, width="content")
         st.metric("ours", line.words, help="Mean ± deviation (number of fusions).", width="content")
         if line.difference is not None:
-            reach = "" if line.reach is None else f" ± {kind.plain(line.reach)}"
-            st.metric("difference", f"{signed(line.difference, kind.digits)}{reach}", width="content")
+            st.metric("difference", signed(line.difference, kind.digits), width="content")
     st.caption(escaped(f"In {kind.name}. Ours: {column.setting.differences}."))
     if line.mean is not None:
         _measured(column, line)
@@ -60,8 +59,6 @@ def _recipe(column: Any, line: Any) -> None:
 
 def _measured(column: Any, line: Any) -> None:
     """Draw each fusion behind a number, its command, and its machine."""
-    from retrofit_core.experiments.results import machine_words
-
     results = column.results(line.row)
     first = results[0]
     for against in paper.contradicted(column).get(line.row, ()):
@@ -72,7 +69,7 @@ def _measured(column: Any, line: Any) -> None:
     command = first.command_today or column.command(line.row, runs.runs_folder().name)
     st.code(command, language="bash", wrap_lines=True)
     st.dataframe(_fusions(results, column.metric), hide_index=True, alt="Each fusion behind this number.")
-    st.caption(escaped(f"Measured on {machine_words([first])}."))
+    st.caption(escaped(f"Measured on {first.measured_on}."))
 
 
 def _fusions(results: Sequence[Any], name: str) -> pd.DataFrame:
