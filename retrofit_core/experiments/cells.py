@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from .paper import FIGURES, paper_values
-from .rows import OTHER_PARENT_FIRST, Row, applies, config_of, impossible, read_row, scored
+from .rows import OTHER_PARENT_FIRST, Row, applies, config_of, impossible, read_row, rows_by_score
 from .scales import Scale, network, run_settings, training
 from .units import FineTuning, Fusion, Parent, ParentSource, TunedEnsemble, Unit
 
@@ -99,7 +99,7 @@ class Table:
     @property
     def rows(self) -> tuple[str, ...]:
         """All measured rows."""
-        return tuple(dict.fromkeys((*scored(self.paper_rows), *self.more_rows)))
+        return tuple(dict.fromkeys((*rows_by_score(self.paper_rows), *self.more_rows)))
 
     def cells(
         self, scale: Scale, seeds: int | None = None, given: ParentSource | None = None, parents: int = 1

@@ -11,7 +11,7 @@ import numpy as np
 from ..runs.answers import mean_and_interval
 from .paper import Value
 from .results import Result
-from .rows import PARENT, read_row, scored
+from .rows import PARENT, read_row, rows_by_score
 
 #: The paper's own methods.
 OURS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
@@ -213,7 +213,7 @@ def _best(rows: list[str], measured: ResultsByRow) -> str | None:
     if BEST_PARENT in measured and rows[0].startswith(PARENT):
         return BEST_PARENT
     by_set: dict[str, dict[int, list[float]]] = {}
-    for row in scored(tuple(rows)):
+    for row in rows_by_score(tuple(rows)):
         for (parents, _), each in measured.get(row, {}).items():
             by_set.setdefault(row, {}).setdefault(parents, []).append(each.metrics["accuracy"])
     sets = [set(of_set) for of_set in by_set.values()]

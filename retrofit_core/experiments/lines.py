@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from .claims import Run
 from .paper import Value, paper_values
 from .results import Result
-from .rows import BEST, PARENT, applies, impossible, read_row, scored
+from .rows import BEST, PARENT, applies, impossible, read_row, rows_by_score
 from .setting import CellResults, Setting
 
 #: States of a line.
@@ -93,7 +93,7 @@ def lines_of(setting: Setting) -> tuple[Line, ...]:
     singles |= _sorted_parents(setting, singles)
     rows = dict.fromkeys((*setting.table.paper_rows, *setting.table.rows))
     lines = [
-        _best(setting, row, [singles[each] for each in scored((row,)) if each in singles], printed.get(row))
+        _best(setting, row, [singles[each] for each in rows_by_score((row,)) if each in singles], printed.get(row))
         if row.endswith(f", {BEST}")
         else singles.get(row) or _line_without_cell(setting, row, printed.get(row))
         for row in rows

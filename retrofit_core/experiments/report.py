@@ -76,7 +76,7 @@ def opponents(claims: Iterable[Claim]) -> tuple[list[Claim], list[Claim], list[C
     return easy, informative, [each for each in informative if each.deviation is not None and not each.is_noise]
 
 
-def summarised(columns: Sequence[ReproducedColumn]) -> Summary:
+def summary_of(columns: Sequence[ReproducedColumn]) -> Summary:
     """The summary of the columns of tables, including unmeasured lines and claims."""
     numbers = {
         (each.table, each.name, line.row) for each in columns for line in each.all_lines if line.paper is not None
@@ -148,7 +148,7 @@ def report(
     ]
     return Report(
         tuple(replace(table, columns=by_row(table.columns)) for table in every if table.columns),
-        summarised([column for table in every for column in table.columns]),
+        summary_of([column for table in every for column in table.columns]),
     )
 
 

@@ -32,7 +32,7 @@ from .cells import Table
 from .claims import DECIDED, Claim, Gap, claims, gap
 from .lines import ACCURACY, MISSING, Line, lines_of, measured_rows, printed_values
 from .results import Result, measured_in
-from .rows import BEST, PARENT, scored
+from .rows import BEST, PARENT, rows_by_score
 from .scales import BEST_FIRST, EVERY_SCALE, SAYING, scale_of
 from .setting import Setting, settings
 from .tables import TABLES
@@ -494,7 +494,9 @@ def _fullest(scales: Sequence[ReproducedColumn], row: str) -> ReproducedColumn:
 
     def rank(each: ReproducedColumn) -> tuple[int, bool]:
         lines = {line.row: line for line in each.all_lines}
-        together = [name for name in lines if name.startswith(PARENT)] if row.startswith(PARENT) else scored((row,))
+        together = (
+            [name for name in lines if name.startswith(PARENT)] if row.startswith(PARENT) else rows_by_score((row,))
+        )
         measured = sum(lines[name].mean is not None for name in together if name in lines)
         refused = row in lines and lines[row].mean is None and bool(lines[row].note)
         return measured if row in lines else -1, refused

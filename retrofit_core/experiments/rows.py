@@ -128,7 +128,7 @@ def impossible(row: Row) -> str:
     return ""
 
 
-def scored(rows: tuple[str, ...]) -> tuple[str, ...]:
+def rows_by_score(rows: tuple[str, ...]) -> tuple[str, ...]:
     """The rows, with each "best" replaced by one row per score."""
     written: list[str] = []
     for name in rows:

@@ -14,7 +14,7 @@ from ..fusion.results import FusionResult
 from ..inspection import analysis as analysing
 from ..methods import METHODS
 from ..system.device import MEMORY, on_device
-from ..system.monitor import LISTED, Cancelled, Monitor
+from ..system.monitor import Cancelled, Monitor
 from ..system.runtime import Runtime
 from ..training.evaluation import evaluate, evaluate_parents, measured, scores
 from .config import RunConfig
@@ -174,9 +174,4 @@ def measure(
     monitor.emit("phase", name="evaluate", network="fused")
     measurements.fused = scores(on_device(fused, device), test, monitor=monitor)
     networks = {**measurements.common, "fused": measured(measurements.fused, test.labels, len(test.classes))}
-    if len(test.classes) <= LISTED:
-        facts = ("accuracy", "per_class")
-        monitor.emit(
-            "measured", networks={name: {fact: each[fact] for fact in facts} for name, each in networks.items()}
-        )
     return {"networks": networks, "classes": list(test.classes), "data": test.name}

@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Event = dict[str, Any]
-LISTED = 100  # most classes whose accuracies an event holds
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error

@@ -43,10 +43,6 @@ class Position:
     """Names of the levels so far"""
     fused: float = 0.0
     """Share of the levels that was done when a student's training began"""
-    curves: dict[int, list[float]] = field(default_factory=dict)
-    """Loss per epoch of each level's gradient fit"""
-    training: dict[int, list[float]] = field(default_factory=dict)
-    """Loss per epoch of each parent"""
     loss: float | None = None
     accuracy: float | None = None
     """In %, on held-out images"""
@@ -105,7 +101,6 @@ class Position:
             self._clear()
             self.level, self.levels, self.phase = event["index"], event["total"], ""
             self.names[self.level] = str(event.get("name", ""))
-            self.curves[self.level] = []
             self.done = self.level / self.levels
         elif kind == "epoch":
             self._take_epoch(event, now)
@@ -133,7 +128,7 @@ class Position:
         if name == "training":
             self.parent, self.parents = int(event["parent"]), int(event.get("parents", 1))
             self._enter("training", now, self.parent / self.parents)
-            self.done, self.training[self.parent] = self.parent / self.parents, []
+            self.done = self.parent / self.parents
         elif name == "distillation":
             self.fused = self.done
             self._enter("student", now, 0.0)
@@ -148,12 +143,10 @@ class Position:
         self.loss, self.accuracy = event["loss"], event.get("accuracy")
         if "epochs" in event:  # training
             self.epoch, self.epochs = event["epoch"], event["epochs"]
-            self.training.setdefault(self.parent, []).append(event["loss"])
             self._advance(self.epoch / self.epochs, now)
             return
         self.epoch, self.epochs = event["index"], event["total"]  # gradient fit
         if self.stage == "levels":
-            self.curves[self.level].append(event["loss"])
             self.done = (self.level + self.epoch / self.epochs) / self.levels
         else:
             self._enter("student", now, 0.0)

@@ -16,7 +16,7 @@ from ..data import Images
 from ..data.augment import POLICIES, augmented
 from ..networks.outputs import as_classifier
 from ..system import device as devices
-from ..system.monitor import LISTED, Monitor
+from ..system.monitor import Monitor
 from ..system.registry import find, known_name
 from ..system.settings import AT_LEAST_ONE, COUNT, SEED, Range
 from . import state as states
@@ -120,8 +120,7 @@ def train(
         so far). The first is the start, epoch 0, whose loss is None. The last one's best is the restored epoch; 0
         means that no epoch beat the start. Without held-out rows the last epoch is best.
         The monitor first gets an event "history", whose entries are the start or the epochs in the state; then an
-        event "quality" (accuracy by class on the held-out rows) and an event "epoch" per further epoch, and an event
-        "batch" per step.
+        event "epoch" per further epoch, and an event "batch" per step.
     Raises:
         ValueError: no rows, a model that does not suit the images, settings out of range, a state that is damaged
             or was written with other settings, or a loss that is not finite.
@@ -283,12 +282,7 @@ def _quality(
         monitor.check()
         measured.append((model(source.images.normalise(pixels).contiguous(memory_format=layout)).float(), labels))
     logits, labels = (torch.cat(parts) for parts in zip(*measured, strict=True))
-    right = logits.argmax(1) == labels
-    accuracy = 100 * right.double().mean().item()
-    if (classes := logits.shape[1]) <= LISTED:
-        known, seen = (each.bincount(minlength=classes).tolist() for each in (labels[right], labels))
-        shares = [100 * hits / of if of else None for hits, of in zip(known, seen, strict=True)]
-        monitor.emit("quality", per_class=shares)
+    accuracy = 100 * (logits.argmax(1) == labels).double().mean().item()
     return accuracy, -cross_entropy(logits, labels).item()
 
 

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from retrofit_app.pages.paper import every
 from retrofit_app.runs import paper
 from retrofit_core.experiments import table
-from retrofit_core.experiments.report import spreadsheet, summarised, verdicts
+from retrofit_core.experiments.report import spreadsheet, summary_of, verdicts
 
 from .pages import clean, page_at, spoken, words
 
@@ -103,7 +103,7 @@ def test_only_what_disagrees():
 def test_all_tables_have_the_summary_of_the_report():
     page = page_at("paper")
     assert clean(page)
-    known = summarised([column for name in paper.names() for column in paper.table(name, paper.read()[0]).every])
+    known = summary_of([column for name in paper.names() for column in paper.table(name, paper.read()[0]).every])
     agreed, undecided, contradicted = verdicts(known.decided())
     assert f"Of {known.numbers} numbers that the paper prints, {known.measured()} are measured." in words(page)
     assert f"{agreed} agreed, {undecided} undecided, {contradicted} contradicted" in words(page)

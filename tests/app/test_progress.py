@@ -33,13 +33,13 @@ def test_training_then_levels(tmp_path):
     assert progress.follow(tmp_path, known) is known  # nothing is written yet
     write(tmp_path, *TRAINING)
     progress.follow(tmp_path, known)
-    assert (known.stage, known.training, known.done) == ("training", {0: [2.0, 1.0]}, 0.25)
+    assert (known.stage, known.loss, known.done) == ("training", 1.0, 0.25)
     assert known.left(1004.0) == pytest.approx(18)  # an eighth took three seconds since the first epoch
     assert "network A, 1 of 2: epoch 2 of 4, loss 1" in progress.sentence(known, "AB", 1004.0, 1000.0)
     write(tmp_path, *FUSION, start=1010.0)
     progress.follow(tmp_path, known)
     assert (known.stage, known.level, known.levels, known.loss) == ("levels", 1, 4, 0.25)
-    assert known.names == {0: "first", 1: "second"} and known.curves == {0: [], 1: [0.5, 0.25]}
+    assert known.names == {0: "first", 1: "second"}
     assert known.done == pytest.approx(1.2 / 4)
     assert "Level 2 of 4" in progress.sentence(known, "AB", 1020.0, 1000.0)
     write(tmp_path, {"kind": "phase", "name": "evaluate"}, {"kind": "phase", "name": "analysis: groups"}, start=1030.0)
@@ -64,7 +64,7 @@ def test_a_training_behind_the_levels_is_told_from_theirs(tmp_path):
     begun = progress.share(known, trains=False)
     write(tmp_path, {"kind": "epoch", "index": 2, "total": 3, "loss": 0.125, "validation": 0.2}, start=2010.0)
     progress.follow(tmp_path, known)
-    assert known.curves == {0: [], 1: [0.5, 0.25]} and known.loss == 0.125
+    assert known.loss == 0.125
     assert 0 < begun == before < progress.share(known, trains=False) < 0.95
     assert "Training towards the networks' mean prediction: epoch 2 of at most 3" in progress.sentence(
         known, "AB", 2020.0, 2000.0

@@ -8,7 +8,7 @@ import torch
 
 from retrofit_core.data.datasets import DATASETS
 from retrofit_core.experiments.paper import FIGURES, OURS, Value, paper_values
-from retrofit_core.experiments.rows import impossible, read_row, scored
+from retrofit_core.experiments.rows import impossible, read_row, rows_by_score
 from retrofit_core.experiments.scales import SCALES, network, scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import (
@@ -73,7 +73,7 @@ def test_every_number_of_the_paper_has_units(cells):
     missing = {
         cell_of(value)
         for value in paper_values()
-        for row in scored((value.row,))
+        for row in rows_by_score((value.row,))
         if (value.table, value.column, row) not in cells and row not in IMPOSSIBLE
     }
     assert missing == set(WITHOUT_UNITS)

@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from retrofit_app.figures import letter
+from retrofit_core.catalogue import CATALOGUE
 from retrofit_core.runs.config import title_of
 from retrofit_core.runs.store import FINETUNING, Work
 
@@ -309,7 +310,8 @@ def _best_baseline(known: Sequence[Entry], compared: Sequence[str]) -> Row | Non
 
 def _is_baseline(entry: Entry) -> bool:
     """Whether a run makes one network by averaging, matching or distilling, and it differs from the plain average."""
-    if methods.family_of(entry.config["method"]) not in ("Averaging", "Matching", "Distillation"):
+    known = CATALOGUE.get(entry.config["method"])
+    if known is None or known.value in ("Retrofit", "Auto", "Ensembling"):
         return False
     networks = entry.metrics.get("networks", {})
     average = networks.get("average", {}).get("per_class")

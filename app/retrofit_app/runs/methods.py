@@ -15,22 +15,6 @@ from retrofit_core.runs.store import read_json
 
 from .records import Entry
 
-#: Families of methods by name.
-FAMILIES = {
-    "Retrofitting": ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient", "Auto"),
-    "Controls": ("Random-Linear",),
-    "Averaging": ("Average", "FedAvg", "RegMean", "Task-Arithmetic", "TIES", "DARE"),
-    "Matching": ("OTFusion", "Transformer-OTFusion", "Git-Re-Basin", "ZipIt", "PLeaS"),
-    "Distillation": ("KD", "LP"),
-    "Ensembles": ("Ensemble", "Ensemble-Logits"),
-}
-OTHERS = "Others"
-
-
-def family_of(method: str) -> str:
-    """The name of a method's family; OTHERS for a method without one."""
-    return next((family for family, names in FAMILIES.items() if method in names), OTHERS)
-
 
 def table() -> Mapping[str, Any]:
     """The library's methods by name, in its order; each has `sentence`, `takes`, `fixed` and `parts`."""

@@ -23,7 +23,7 @@ from .rows import (
     is_repeated,
     mean,
     paper_mark,
-    titled,
+    title_of,
 )
 
 #: Rows of one picture of several, and what the first ones are.
@@ -114,7 +114,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
         list(names.values()),
         f"Dot plot of {kind.name}, ours ({column.badge}) and the paper's: {', '.join(numbers)}",
         caption=_finding(column, best, ensemble) if kind.is_accuracy else f"Scale {column.badge}.",
-        title=f"{titled(column)}: {rows or (BESIDE if printed else 'ours')}",
+        title=f"{title_of(column)}: {rows or (BESIDE if printed else 'ours')}",
         above=44 if uprights else 12,
         showlegend=True,
         shapes=[

@@ -112,12 +112,12 @@ def _cell(
         return ours
     difference = "" if line.difference is None else signed(line.difference, kind.digits)
     return (
-        f"<td class='number first{'' if line.paper else ' none'}'{_printed(line.paper, kind)}>{paper}</td>{ours}"
+        f"<td class='number first{'' if line.paper else ' none'}'{_paper_tip(line.paper, kind)}>{paper}</td>{ours}"
         f"<td class='number difference'>{difference}</td>"
     )
 
 
-def _printed(paper: Any, kind: Quantity) -> str:
+def _paper_tip(paper: Any, kind: Quantity) -> str:
     """The tooltip of the paper's number: its deviation and seeds, if printed."""
     if paper is None or paper.deviation is None:
         return ""

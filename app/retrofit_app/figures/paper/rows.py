@@ -30,7 +30,7 @@ def short(badge: str) -> str:
     return badge.replace(",", " ").split(" ")[0]
 
 
-def titled(column: Any) -> str:
+def title_of(column: Any) -> str:
     """A table's subject and its column, for a title."""
     return f"{column.setting.table.title.split(': ')[0]}, {column.name}"
 

@@ -8,7 +8,7 @@ from ..drawing import axis, edge, error_bars, mark, up_paper
 from ..palette import Palette
 from ..picture import Picture
 from ..words import listing
-from .rows import INFORMATIVE, OURS, at, dot_plot, dots, paper_mark, titled
+from .rows import INFORMATIVE, OURS, at, dot_plot, dots, paper_mark, title_of
 
 #: A verdict's symbol, line width, colour of the palette and text in the legend.
 VERDICTS = {
@@ -63,7 +63,7 @@ def differences(column: Any, palette: Palette, disagreeing: bool = False) -> Pic
         names,
         f"Dot plot of differences in accuracy, the paper's and ours ({column.badge})",
         finding,
-        title=f"{titled(column)}: the paper's differences, and ours",
+        title=f"{title_of(column)}: the paper's differences, and ours",
         shapes=[up_paper(0, edge(palette.muted, 1.5))],
         xaxis=axis("points of accuracy"),
     )

@@ -255,19 +255,17 @@ def pixels(picks: Picks) -> None:
 
 
 def method() -> None:
-    """Draw the list of methods by family; a new choice starts with its defaults."""
-    families = [*methods.FAMILIES, methods.OTHERS]
+    """Draw the list of methods; a new choice starts with its defaults."""
 
     def write() -> None:
         FORM.change(method=st.session_state.get(FORM.key("method")), grouping="", options=())
 
     st.selectbox(
         "Method",
-        sorted(methods.table(), key=lambda name: families.index(methods.family_of(name))),
+        list(methods.table()),
         key=FORM.key("method"),
         on_change=write,
         help=HELP["method"],
-        format_func=lambda name: f"{name} · {methods.family_of(name).lower()}",
     )
 
 

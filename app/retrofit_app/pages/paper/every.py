@@ -37,7 +37,7 @@ CLAIMS = "Claims of the paper with the other sign here"
 
 def every(stamp: Stamp, palette: Palette) -> None:
     """Draw the report's summary, whose tables can be opened."""
-    from retrofit_core.experiments.report import summarised, verdicts
+    from retrofit_core.experiments.report import summary_of, verdicts
 
     names, columns = paper.names(), columns_of(stamp)
     summary = _of_all(columns)
@@ -46,7 +46,7 @@ def every(stamp: Stamp, palette: Palette) -> None:
         f"**Of {len(decided)} comparable claims of the paper {agreed} agreed, {undecided} undecided, {contradicted} "
         f"contradicted.**  \nOf {summary.numbers} numbers that the paper prints, {summary.measured()} are measured."
     )
-    of_each = {name: summarised(of_table) for name, of_table in columns.items()}
+    of_each = {name: summary_of(of_table) for name, of_table in columns.items()}
     choosing("paper-totals", totals(summary, of_each, names, palette), parameters.to_table)
     if widgets.unfolds("How to read this", "paper-reading", "What a claim is."):
         st.caption(escaped(READING))
@@ -109,6 +109,6 @@ def spoken(stamp: Stamp, palette: Palette) -> bool:
 
 
 def _of_all(columns: Mapping[str, Sequence[Any]]) -> Any:
-    from retrofit_core.experiments.report import summarised
+    from retrofit_core.experiments.report import summary_of
 
-    return summarised([column for of_table in columns.values() for column in of_table])
+    return summary_of([column for of_table in columns.values() for column in of_table])

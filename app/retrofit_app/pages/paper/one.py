@@ -140,11 +140,11 @@ def scale_words(columns: Sequence[Any]) -> dict[str, str]:
 
 def finding(columns: Sequence[Any]) -> tuple[str, str]:
     """How many of the paper's claims hold; then how ours differs from it, and how many of its numbers are measured."""
-    from retrofit_core.experiments.report import summarised, verdicts
+    from retrofit_core.experiments.report import summary_of, verdicts
 
     same = not any(scale_words(columns).values()) and any(column.lines for column in columns)
     ours = f"Ours: {columns[0].setting.differences}. " if same else ""
-    summary = summarised([each for column in columns for each in column.scales or (column,)])
+    summary = summary_of([each for column in columns for each in column.scales or (column,)])
     if not summary.numbers:
         return "", ours
     agreed, _, contradicted = verdicts(decided := summary.decided())
