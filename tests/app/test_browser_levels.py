@@ -228,7 +228,7 @@ def test_a_finger_scrolls_the_page_and_a_tap_picks(browser, address):
 
 @pytest.mark.long
 def test_a_click_on_an_index_shows_its_two_groupings(open_page):
-    page = open_page(f"{RUN}&level={FIRST}&panel=scores")
+    page = open_page(f"{RUN}&level={FIRST}")
     shown(page, FIRST)
     matrix = page.locator("[aria-label^='Matrix of adjusted Rand']").first.locator(".nsewdrag").first
     matrix.scroll_into_view_if_needed()

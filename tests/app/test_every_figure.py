@@ -34,7 +34,6 @@ FIGURES = {
     "residual": lambda palette: figures.residual_bars(REPORT, palette),
     "activations": lambda palette: figures.activations(GROUPED, palette, height=400),
     "clusters": lambda palette: figures.clusters(GROUPED, palette),
-    "sizes": lambda palette: figures.cluster_sizes(GROUPED, palette),
     "scores": lambda palette: figures.score_histogram(GROUPED, "Conductance", palette),
     "plane of a level": lambda palette: figures.loss_plane(ANALYSIS.plane, palette),
     "fit": lambda palette: figures.fit_scatter(TARGETS, OUTPUTS, "Fused neuron 0", palette),

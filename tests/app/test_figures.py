@@ -269,13 +269,6 @@ def test_agreement_is_read_against_the_floor_and_cells_can_be_picked(between, fl
     assert pairs[0, 1] == pairs[1, 0] == "uniform-deeplift" and pairs[0, 0] == "uniform-uniform"
 
 
-def test_cluster_sizes_add_up_to_the_clusters():
-    labels = [0] * 40 + [1] * 6 + [2, 3, 4, 4]
-    picture = figures.cluster_sizes(seen(labels), LIGHT)
-    assert sum(sum(trace.y) for trace in picture.figure.data) == 5
-    assert "1 of 5 groups" in picture.caption  # only the first holds neurons of both halves
-
-
 def test_r2_of_a_fit():
     targets = np.array([1.0, 2.0, 3.0])
     assert figures.explained(targets, targets) == 1

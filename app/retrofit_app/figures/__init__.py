@@ -4,7 +4,7 @@ Every function returns a `Picture`: the figure, an alternative text that states 
 Colours, shapes and sizes follow one set of tokens (`palette`).
 """
 
-from .agreement import agreement_matrix, agreement_words, cluster_sizes, index_words, title
+from .agreement import agreement_matrix, agreement_words, index_words, title
 from .classes import Network
 from .clusters import cluster_key, clusters
 from .diagnosis import AVERAGED, REPAIRED, fitted, worst_level

@@ -5,15 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import NOTHING, axis, bars, cell_words, cells, edge, hatched, name_axis, picture_of, rows, targets
-from .neurons import Neurons
+from .drawing import NOTHING, cell_words, cells, edge, name_axis, picture_of, rows, targets
 from .palette import LIGHT, Palette
 from .picture import Picture
-from .words import number, percent
+from .words import number
 
 TINTED = 0.2  # the least range of the index that the tints span
-#: Sizes of clusters that share a bar.
-SIZES = ((1, 1), (2, 2), (3, 3), (4, 4), (5, 8), (9, 16), (17, 32), (33, 64), (65, 10**9))
 
 
 def title(score: str) -> str:
@@ -121,32 +118,4 @@ def _floor(table: dict[frozenset[str], dict[str, Any]], first: str, second: str)
     """The lower of two scores' means between seeds."""
     return min(
         (table[frozenset((name,))]["mean"] for name in (first, second) if frozenset((name,)) in table), default=1.0
-    )
-
-
-def cluster_sizes(grouped: Neurons, palette: Palette) -> Picture:
-    """How many clusters have one, two, three… members; hatched ones have members of only one parent."""
-    counts, mixed = grouped.counts, grouped.mixed
-    bins = [(low, high) for low, high in SIZES if (counts >= low).any() or low == 1]
-    kinds = (("of several networks", mixed, palette.accent, ""), ("of one network", ~mixed, palette.grey, "/"))
-    shared = int(mixed.sum())
-    return picture_of(
-        palette,
-        [
-            bars(
-                [f"{low}" if low == high else f"{low}–{high}" if high < 10**9 else f"{low}+" for low, high in bins],
-                [int(((counts >= low) & (counts <= high) & of_kind).sum()) for low, high in bins],
-                "%{x} members: %{y} groups " + kind,
-                name=kind,
-                marker=hatched(palette, colour, pattern),
-            )
-            for kind, of_kind, colour, pattern in kinds
-        ],
-        270,
-        "Histogram of group sizes",
-        f"{shared} of {grouped.width} groups ({percent(100 * shared / grouped.width, 0)}) hold neurons of more "
-        f"than one network; {int((counts == 1).sum())} hold a single neuron, the largest holds {int(counts.max())}.",
-        barmode="stack",
-        xaxis=axis("members of a group", type="category", showgrid=False),
-        yaxis=axis("groups", automargin=True),
     )

@@ -23,12 +23,11 @@ SHORT = {
 }
 
 
-def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette, *, log: bool = True) -> Picture:
+def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette) -> Picture:
     """A gradient fit's loss on its training rows and on those set aside; their best epoch is kept.
 
     Args:
         curve: epoch, loss and validation, starting with epoch 0 (before any step).
-        log: whether the loss axis is logarithmic.
     """
     epochs = [row["epoch"] for row in curve]
     best = min(range(len(curve)), key=lambda index: float(curve[index]["validation"]))
@@ -49,17 +48,11 @@ def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette, *, log: bool =
             ),
         ],
         320,
-        f"Lines of the fit's loss over epochs, {'logarithmic' if log else 'linear'}",
+        "Lines of the fit's loss over epochs, logarithmic",
         f"{epochs[-1]} epochs of gradient descent: epoch {epochs[best]} is kept, where the loss on the rows set aside "
         f"is {float(curve[best]['validation']):.3g} ({float(curve[0]['validation']):.3g} before the fit).",
         xaxis=axis("epoch"),
-        yaxis=axis(
-            "loss",
-            type="log" if log else "linear",
-            rangemode="tozero",
-            automargin=True,
-            **(log_ticks(low - 0.1, high + 0.1) if log else {"nticks": 5}),
-        ),
+        yaxis=axis("loss", type="log", automargin=True, **log_ticks(low - 0.1, high + 0.1)),
     )
 
 

@@ -35,10 +35,8 @@ def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str
         return figures.residual_bars(report, palette, overview(entry).table["form"].iloc[level])
     if kind == "activations":
         return figures.activations(grouping(entry, level), palette, height=400)
-    if kind in ("sizes", "scores"):
+    if kind == "scores":
         grouped = grouping(entry, level, chosen.pop("score", None), chosen.pop("seed", 0))
-        if kind == "sizes":
-            return figures.cluster_sizes(grouped, palette)
         return figures.score_histogram(grouped, chosen["name"], palette)
     level_analysis = analysis(entry).levels[level]
     if kind == "plane":

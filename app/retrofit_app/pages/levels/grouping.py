@@ -22,7 +22,7 @@ SQUARE, LARGE = 260, 400  # px, the height of three cluster pictures, and of two
 
 
 def grouping(view: View) -> None:
-    """Draw the pictures, their picked neurons, and a closer look at one thing."""
+    """Draw the pictures, their picked neurons, and how alike the groupings are."""
     report = view.report
     classes = ", one for each class" if view.joins_classes else ""
     view.say(
@@ -46,14 +46,14 @@ def grouping(view: View) -> None:
     if view.lecture:
         return
     panels.show_picked(view)
-    panels.panel(view)
+    panels.agreement(view)
 
 
 def controls(view: View, groupings: Sequence[Grouped]) -> None:
     """Draw one toolbar: compared groupings, how to pick neurons, and the frame."""
     # With labels, because a control's help is beside its label.
     with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall", key="toolbar"):
-        if view.pairs and (view.look.pair or view.look.panel == "scores"):
+        if view.pairs:
             st.selectbox(
                 "Show",
                 ["", *view.pairs],

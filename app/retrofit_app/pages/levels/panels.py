@@ -1,4 +1,4 @@
-"""Below the cluster pictures: picked neurons, and one closer look: scores or sizes."""
+"""Below the cluster pictures: picked neurons, and how alike the scores' groupings are."""
 
 from typing import Any
 
@@ -9,29 +9,8 @@ from retrofit_app import figures, widgets
 from retrofit_app.address import neurons
 from retrofit_app.figures import Neurons, escaped, title
 
-from .parameters import LEVELS, PANELS
+from .parameters import LEVELS
 from .view import View
-
-
-def panel(view: View) -> None:
-    """Draw the chosen closer look."""
-    st.segmented_control(
-        "A closer look",
-        list(PANELS),
-        **LEVELS.control("panel"),
-        required=True,
-        format_func=PANELS.__getitem__,
-        help=(
-            "Shows how alike the groupings are, or how large the groups are. The score whose name "
-            "is bold above the pictures decides; click another name to change it."
-        ),
-    )
-    if view.look.panel == "scores":
-        agreement(view)
-    else:
-        options = {} if view.analysis is None else dict(zip(("score", "seed"), view.score_and_seed(), strict=True))
-        view.chart("sizes", f"**Group sizes**, {escaped(title(view.look.score))}", **options)
-
 
 # --- two groupings --------------------------------------------------------------------------------
 

@@ -9,11 +9,6 @@ from retrofit_app.address.rule import Parameter, declared, option, switch
 from retrofit_app.address.session import Scope
 
 LEVELS = Scope("levels")
-#: One at a time: hidden ones are neither sent nor drawn when the level changes.
-PANELS = {
-    "scores": "Do the scores group differently?",
-    "sizes": "Group sizes",
-}
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
 
 
@@ -39,7 +34,6 @@ class Look:
     """Neurons that stay bright, in the form of `address.neurons`"""
     mark: str
     """Neurons with a ring"""
-    panel: str = declared("scores", one_of(PANELS, "closer look"))
     outliers: bool = switch("frame with outliers")
 
 

@@ -167,19 +167,7 @@ def course(view: View) -> None:
             "**What does this level lose?**",
         )
         return
-    view.chart(
-        "curve",
-        "**How did the fit go?**",
-        log=bool(st.session_state.get("log", True)),
-    )
-    if not view.lecture:
-        st.toggle(
-            "Logarithmic loss",
-            value=True,
-            key="log",
-            persist_state="session",
-            help="Equal steps are equal factors: small losses can be told apart.",
-        )
+    view.chart("curve", "**How did the fit go?**")
 
 
 def plane(view: View) -> None:
