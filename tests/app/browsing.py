@@ -99,18 +99,32 @@ def start(page: Any, seed: int) -> str:
     return page.url.partition("run=")[2].partition("&")[0]
 
 
+def steady(look: Callable[[], Any], wanted: Callable[[Any], bool] = bool) -> Any:
+    """What is seen once it is as wanted, or else after ten seconds: a page that is at rest may still be laid out."""
+    end = time.monotonic() + 10
+    while not wanted(seen := look()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return seen
+
+
 def does_not_scroll_sideways(page: Any) -> bool:
     """Neither the page nor the parts of it that could scroll on their own."""
-    return page.evaluate(
+    parts = (
         "['html', '[data-testid=stMain]', '[data-testid=stMainBlockContainer]']"
         ".map(name => document.querySelector(name)).every(one => one.scrollWidth <= one.clientWidth)"
     )
+    return steady(lambda: page.evaluate(parts))
+
+
+def fits_its_window(page: Any) -> bool:
+    """Nothing of it has to be scrolled to."""
+    inner = "(main => main.scrollHeight <= main.clientHeight)(document.querySelector('[data-testid=stMain]'))"
+    return steady(lambda: page.evaluate(inner))
 
 
 def cut_or_touching(page: Any) -> list[str]:
     """Choices that their fields cut, texts of a figure that touch, and texts that its edge cuts."""
-    return page.evaluate(
-        """() => [...document.querySelectorAll('[data-testid=stMain] input')]
+    found = """() => [...document.querySelectorAll('[data-testid=stMain] input')]
             .filter(one => one.offsetHeight > 2 && one.scrollWidth > one.clientWidth + 1).map(one => one.value)
         .concat([...document.querySelectorAll('.js-plotly-plot')].flatMap(plot => {
             const frame = plot.getBoundingClientRect();
@@ -124,7 +138,7 @@ def cut_or_touching(page: Any) -> list[str]:
                 .map(([others]) => [`${words} and ${others}`]));
             return [...cut, ...touching].map(([words]) => words);
         }))"""
-    )
+    return steady(lambda: page.evaluate(found), lambda words: not words)
 
 
 def smallest_text(page: Any) -> float:
@@ -141,9 +155,15 @@ def smallest_text(page: Any) -> float:
 
 def words_of_figures(page: Any) -> list[str]:
     """The text that stands for each figure, drawn by Plotly or by ourselves; every figure has one."""
-    figures = page.locator(FIGURES)
-    words = [figures.nth(index).get_attribute("aria-label") or "" for index in range(figures.count())]
-    assert len(words) == page.locator(".js-plotly-plot, .retrofit-neurons svg").count()
+    labels = "ones => ones.map(one => one.getAttribute('aria-label') || '')"
+
+    def look() -> tuple[list[str], int]:
+        return page.locator(FIGURES).evaluate_all(labels), page.locator(
+            ".js-plotly-plot, .retrofit-neurons svg"
+        ).count()
+
+    words, drawn = steady(look, lambda seen: len(seen[0]) == seen[1])
+    assert len(words) == drawn
     return words
 
 

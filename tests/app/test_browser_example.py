@@ -35,8 +35,7 @@ def test_a_digit_drawn_on_a_phone_is_answered(open_page):
     for x, y in rest:
         page.mouse.move(x, y, steps=4)
     page.mouse.up()
-    page.get_by_text("Your drawing").wait_for()
-    assert "the fused network says 3" in page.get_by_text("Your drawing").inner_text()
+    page.get_by_text("Your drawing").filter(has_text="the fused network says 3").wait_for()
     assert does_not_scroll_sideways(page)
     at_rest(page)
     page.get_by_role("button", name="Clear", exact=True).click()

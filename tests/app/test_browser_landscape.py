@@ -40,7 +40,7 @@ def test_a_landscape_is_measured_found_again_after_a_reload_and_shown(open_page)
     page.get_by_text("5 × 5 points, 32 images of digits").wait_for()
     drawn(page)
     # In the list beside the shipped one.
-    assert page.get_by_role("combobox", name="Landscape").count() == 1
+    page.get_by_role("combobox", name="Landscape").wait_for()
 
 
 def test_a_click_on_the_plane_picks_a_point_and_the_line_next_to_it(open_page):
@@ -48,7 +48,8 @@ def test_a_click_on_the_plane_picks_a_point_and_the_line_next_to_it(open_page):
     drawn(page)
     act_until(page, "**point=*", lambda: click_plane(page, "loss", 0.7, 0.4))
     page.get_by_text("The ringed point").wait_for()
-    assert "path=2" in page.url and page.get_by_text("From B to fused in a straight line").is_visible()
+    page.get_by_text("From B to fused in a straight line").wait_for()
+    page.wait_for_url("**path=2**")
     page.go_back()
     page.get_by_text("The ringed point").wait_for(state="detached")
     page.get_by_text("From A to B in a straight line").wait_for()
@@ -56,6 +57,7 @@ def test_a_click_on_the_plane_picks_a_point_and_the_line_next_to_it(open_page):
     page.get_by_text("From A to fused in a straight line").wait_for()
 
 
+@pytest.mark.long
 def test_a_lecture_is_entered_and_left_by_a_key_and_turned_by_a_presenters(open_page):
     page = open_page(f"{PAGE}&lecture=1")
     page.get_by_role("button", name="Leave").wait_for()
@@ -66,5 +68,4 @@ def test_a_lecture_is_entered_and_left_by_a_key_and_turned_by_a_presenters(open_
     at_rest(page)
     page.keyboard.press("l")
     page.get_by_text("Take it with you").wait_for()
-    at_rest(page)
-    assert "lecture" not in page.url and "path=2" in page.url
+    page.wait_for_url(lambda url: "lecture" not in url and "path=2" in url)

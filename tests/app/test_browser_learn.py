@@ -2,6 +2,8 @@
 
 import pytest
 
+from .browsing import steady
+
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 
@@ -14,7 +16,7 @@ def test_the_explanation_runs_within_the_workbench(open_page, scheme, width):
     frame.get_by_text("2 of 9").wait_for()
     assert frame.locator("html").get_attribute("data-theme") == scheme
     assert frame.get_by_role("heading", level=1).is_visible()
-    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert steady(lambda: page.evaluate("(one => one.scrollWidth <= one.clientWidth)(document.documentElement)"))
     assert not said
 
 
@@ -40,9 +42,10 @@ def test_the_address_keys_and_the_window_are_the_explanations(open_page):
     place.get_by_text("2 of 9").wait_for()
     page.keyboard.press("l")
     page.wait_for_url("**lecture**")
-    box = page.locator("iframe").bounding_box()
-    assert (box["x"], box["width"], box["height"]) == (0, 1280, 900)
+    window = {"x": 0, "y": 0, "width": 1280, "height": 900}
+    assert steady(page.locator("iframe").bounding_box, lambda box: box == window) == window
     page.keyboard.press("Escape")
     frame.get_by_role("link", name="9").click()
     frame.get_by_role("button", name="Copy link").click()
-    assert page.evaluate("navigator.clipboard.readText()") == f"{page.base}/learn?at=step%3D9"
+    link = f"{page.base}/learn?at=step%3D9"
+    assert steady(lambda: page.evaluate("navigator.clipboard.readText()"), lambda text: text == link) == link

@@ -6,7 +6,7 @@ import pytest
 
 from retrofit_app.address import neurons
 
-from .browsing import PATIENCE, act_until, at_rest, press_until, shown
+from .browsing import PATIENCE, act_until, at_rest, press_until, shown, steady
 
 pytestmark = pytest.mark.browser
 RUN = "/levels?run=kf-gradient"
@@ -77,10 +77,12 @@ def test_keys_buttons_clicks_and_back_step_through_the_levels(open_page):
     shown(page, "features.5")
     press_until(page, "Home", f"**level={FIRST}**")
     shown(page, FIRST)
-    assert page.get_by_role("button", name="Previous").is_disabled()
+    page.locator("button:disabled", has_text="Previous").wait_for()
     network = page.locator("[aria-label^='The networks drawn with']").first.locator(".nsewdrag").first
+    network.scroll_into_view_if_needed()
     box = network.bounding_box()
-    page.mouse.click(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.5)
+    last = box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.5
+    act_until(page, f"**level={LAST}**", lambda: page.mouse.click(*last))
     shown(page, LAST)
     page.get_by_text("Keyboard shortcuts").click()
     page.locator(".st-key-go-next kbd").first.wait_for(state="detached")
@@ -103,7 +105,7 @@ def test_a_lasso_fills_the_table_and_stays_in_a_copied_link(open_page):
     page.get_by_role("button", name="Next").click()
     shown(page, "features.2")
     page.get_by_text("neurons picked").wait_for(state="detached")  # there the same numbers are other neurons
-    assert "pick=" not in page.url
+    page.wait_for_url(lambda url: "pick=" not in url)
     page.go_back()
     shown(page, FIRST)
     page.get_by_text("Take it with you").click()
@@ -112,12 +114,12 @@ def test_a_lasso_fills_the_table_and_stays_in_a_copied_link(open_page):
     link = code.inner_text().strip()
     other = open_page(link.removeprefix(page.base))
     shown(other, FIRST)
-    assert other.get_by_text("neurons picked").inner_text() == picked
+    other.get_by_text(picked, exact=True).wait_for()
     tick_first_row(other)
     shown(other, FIRST)
     other.get_by_role("button", name="Clear pick").click()
     other.get_by_text("neurons picked").wait_for(state="detached")
-    assert "pick=" not in other.url
+    other.wait_for_url(lambda url: "pick=" not in url)
 
 
 def tick_first_row(page) -> None:
@@ -235,12 +237,14 @@ def test_a_click_on_an_index_shows_its_two_groupings(open_page):
     box = matrix.bounding_box()
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 6)  # the first row, in the middle
     page.wait_for_url("**pair=uniform-conductance**")
-    at_rest(page)
-    assert "ARI" in page.locator(".retrofit-neurons").inner_text()  # the number that was clicked
-    assert page.locator("[aria-label^='Matrix of adjusted Rand'] .shapelayer path").count() == 2  # it is marked
+    page.locator(".retrofit-neurons", has_text="ARI").wait_for()  # the number that was clicked
+    page.locator("[aria-label^='Matrix of adjusted Rand'] .shapelayer path").nth(1).wait_for(
+        state="attached"
+    )  # its marks
     pictures = page.locator(PICTURES)
     page.wait_for_function("name => document.querySelectorAll(name).length === 2", arg=PICTURES)
-    assert pictures.nth(0).bounding_box()["y"] == pictures.nth(1).bounding_box()["y"]  # side by side
+    tops = "ones => ones.map(one => one.getBoundingClientRect().top)"
+    assert steady(lambda: len({*pictures.evaluate_all(tops)}) == 1)  # side by side
 
 
 def test_a_lecture_begins_at_its_size_and_has_no_frame(open_page):
@@ -271,8 +275,8 @@ def test_a_lecture_is_entered_turned_and_left_by_keys(open_page):
     at_rest(page)
     page.keyboard.press("l")
     page.get_by_role("button", name="How to read this").wait_for()
+    page.wait_for_url(lambda url: "lecture" not in url and "level=features.2" in url)
     at_rest(page)
-    assert "lecture" not in page.url and "level=features.2" in page.url
     press_until(page, "l", "**lecture=1**")
     page.get_by_role("button", name="Leave").click()
     page.get_by_role("button", name="How to read this").wait_for()

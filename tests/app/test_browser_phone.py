@@ -4,7 +4,7 @@ import pytest
 
 from retrofit_app.figures import DARK, LIGHT
 
-from .browsing import at_rest, cut_or_touching, does_not_scroll_sideways, words_of_figures
+from .browsing import at_rest, cut_or_touching, does_not_scroll_sideways, steady, words_of_figures
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -14,15 +14,15 @@ LEVEL = "/levels?run=kf-gradient&level=features.2&step="
 PAGES = [
     ("/?run=kf-linear", 2),
     ("/?view=new&preset=four", 0),
-    ("/?view=runs", 0),
+    pytest.param("/?view=runs", 0, marks=pytest.mark.long),
     (f"{LEVEL}grouping", 3),
     *(
         pytest.param(LEVEL + step, 2, marks=pytest.mark.long)
         for step in ("activations", "importance", "targets", "fit")
     ),
     ("/landscape?run=hf-linear&point=7-7", 3),
-    (COMPARE, 1),
-    ("/paper?table=vgg11-sharded", 1),
+    pytest.param(COMPARE, 1, marks=pytest.mark.long),
+    pytest.param("/paper?table=vgg11-sharded", 1, marks=pytest.mark.long),
 ]
 
 
@@ -52,8 +52,8 @@ def test_a_page_on_a_phone_does_not_scroll_sideways_and_its_figures_have_words(o
     style = "getComputedStyle(document.querySelector('{}')).{}"
     assert page.evaluate(style.format("[data-testid=stApp]", "backgroundColor")) == rgb(palette.paper)
     if page.locator(".js-plotly-plot .xtick text").count():  # lettering inside a figure follows the theme
-        fill = page.evaluate(style.format(".js-plotly-plot .xtick text", "fill"))
-        assert fill in (rgb(palette.muted), rgb(palette.ink))
+        fill, inks = style.format(".js-plotly-plot .xtick text", "fill"), (rgb(palette.muted), rgb(palette.ink))
+        assert steady(lambda: page.evaluate(fill), lambda seen: seen in inks) in inks
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,11 @@ def test_the_papers_pictures_are_whole(open_page, path, frame):
     page.locator(frame).last.wait_for()
     at_rest(page)
     widths = "ones => ones.map(one => one.scrollWidth - one.clientWidth)"
-    assert max(page.locator(frame).evaluate_all(widths)) <= 1 and cut_or_touching(page) == []
+    assert steady(lambda: max(page.locator(frame).evaluate_all(widths)) <= 1) and cut_or_touching(page) == []
 
 
-@pytest.mark.parametrize("width", [640, 720, 800])
-def test_levels_at_twice_its_size_does_not_scroll_sideways(open_page, width):
-    page = open_page(f"{LEVEL}grouping", width=width)
+def test_levels_at_twice_its_size_does_not_scroll_sideways(open_page):
+    page = open_page(f"{LEVEL}grouping", width=640)
     drawn(page, 3)
     assert does_not_scroll_sideways(page)
 
@@ -78,9 +77,10 @@ def test_tiles_stand_two_beside_each_other_and_the_fused_one_alone(open_page):
     page = open_page("/?run=kf-linear", width=390)
     page.locator(".retrofit-tiles .tile").nth(4).wait_for()
     at_rest(page)
-    tiles = [tile.bounding_box() for tile in page.locator(".retrofit-tiles .tile").all()]
-    assert len(tiles) == 5 and all(tile["width"] > 150 for tile in tiles)
-    assert tiles[0]["y"] == tiles[1]["y"] != tiles[3]["y"]
+    boxes = "ones => ones.map(one => one.getBoundingClientRect()).map(({ width, y }) => [width, y])"
+    tiles = page.locator(".retrofit-tiles .tile").evaluate_all(boxes)
+    assert len(tiles) == 5 and all(width > 150 for width, _ in tiles)
+    assert tiles[0][1] == tiles[1][1] != tiles[3][1]
 
 
 @pytest.mark.long
@@ -105,14 +105,9 @@ def test_a_fingers_targets(open_page):
     controls = (
         ".stButton button, .stDownloadButton button, .stButtonGroup button, .stExpander summary, .stSelectbox input"
     )
-    for _ in range(20):  # a loaded machine draws the form late
-        heights = page.locator("[data-testid=stMain]").evaluate(
-            """(main, own) => [...main.querySelectorAll(own)]
-            .filter(one => one.offsetHeight > 2 && !one.matches('[data-testid=stTooltipHoverTarget], [aria-label^="Help for"]'))
-            .map(one => [one.innerText, Math.round(one.getBoundingClientRect().height)])""",
-            controls,
-        )
-        if len(heights) > 20:
-            break
-        page.wait_for_timeout(500)
+    measured = """(main, own) => [...main.querySelectorAll(own)]
+        .filter(one => one.offsetHeight > 2 && !one.matches('[data-testid=stTooltipHoverTarget], [aria-label^="Help for"]'))
+        .map(one => [one.innerText, Math.round(one.getBoundingClientRect().height)])"""
+    main = page.locator("[data-testid=stMain]")
+    heights = steady(lambda: main.evaluate(measured, controls), lambda seen: len(seen) > 20)
     assert len(heights) > 20 and [control for control in heights if control[1] < 44] == []
