@@ -76,7 +76,7 @@ def test_permutations_keep_the_function_and_average_to_the_fused_network(name, m
         assert_close(tensors(result.model)[key], mean, 1e-10)
 
 
-@each_case("method, name", spread(SOFT, ARCHITECTURES, 2))
+@each_case("method, name", spread(SOFT, ARCHITECTURES, 1))
 def test_soft_maps_and_merges_of_three_parents_average_to_the_fused_network(name, method):
     """Also where neurons are split among fused ones, or several of one parent stand together."""
     (first, second), x = pair(name)

@@ -132,7 +132,7 @@ def network(name, seed=0):
 
 
 @pytest.mark.slow
-@each_case("name, method", spread(CLASSES_TWICE, RETROFITTING, 2))
+@each_case("name, method", spread(CLASSES_TWICE, RETROFITTING, 1))
 def test_class_c_stays_class_c_wherever_classes_are_made(name, method):
     options = {"epochs": 1} if "Gradient" in method else {}
     result = METHODS[method]([network(name, 1), network(name, 2)], DATA, device="cpu", **options)

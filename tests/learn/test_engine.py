@@ -149,7 +149,7 @@ def names_of(level: dict[str, Any], report: Any) -> list[int]:
 
 @pytest.mark.parametrize(
     "setting",
-    [*CASES[:3], *(pytest.param(one, marks=pytest.mark.long) for one in CASES[3:])],
+    [*CASES[:2], *(pytest.param(one, marks=pytest.mark.long) for one in CASES[2:])],
     ids=lambda setting: " ".join(f"{k}={v}" for k, v in setting.items())[:90],
 )
 def test_a_fusion_is_that_of_the_core(engine, setting):
