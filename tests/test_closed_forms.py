@@ -53,6 +53,7 @@ def test_equals_plain_least_squares_level_by_level(make):
     assert_same_tensors(result.model, fitted(parents, DATA, order), 1e-7)
 
 
+@pytest.mark.slow
 @each_case("make", BLOCKS)
 def test_errors_are_those_of_what_comes_out(make):
     parents = pair(make)
@@ -70,6 +71,7 @@ def test_errors_are_those_of_what_comes_out(make):
             assert level.missing_error > level.approximation_error
 
 
+@pytest.mark.slow
 @each_case(
     "parents, target, widths",
     [
@@ -85,6 +87,7 @@ def test_widths_may_differ(parents, target, widths):
         METHODS["HF-Linear"](parents, DATA, target=target, device="cpu")
 
 
+@pytest.mark.slow
 def test_numbers_of_parts_may_differ():
     parents, target = [made(aggregated, 1), made(aggregated, 2, parts=4, made=4)], made(aggregated, 3, parts=5)
     result = METHODS["KF-Linear"](parents, DATA, target=target, device="cpu")
@@ -114,6 +117,7 @@ def parts_by_hand(parents):
     return torch.from_numpy(linear_sum_assignment(costs.numpy())[1])
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_parts_and_the_neurons_within_are_matched_as_by_hand():
     parents = pair(aggregated)

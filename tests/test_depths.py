@@ -125,6 +125,7 @@ def test_a_deeper_parent_is_aligned_stage_by_stage():
     assert [level.widths for level in both.levels] == [(4, 4), (4, 4), (8, 8), (8, 8), (4, 4)]
 
 
+@pytest.mark.slow
 def test_bottlenecks_are_compressed_to_basic_blocks():
     """As ResNet-50 to ResNet-18: other blocks, other depth, a quarter of the width."""
     result = fuse([resnet((3, 2), bottleneck=True)], normal(30, *VGG_SHAPE).float(), target=resnet((2, 1)), **GRADIENT)

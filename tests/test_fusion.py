@@ -145,6 +145,7 @@ def test_a_gradient_fit_of_twins_starts_and_stays_at_the_parent(grouping):
     assert max(level.curve[0]["loss"] for level in result.levels) < 1e-20
 
 
+@pytest.mark.slow
 def test_a_gradient_fit_learns_where_parents_differ():
     parents, x = [mlp(seed=k) for k in range(2)], normal(120, 6)
     result = fuse(parents, x, fit="gradient", epochs=30, learning_rate=0.01, device="cpu", **HF)

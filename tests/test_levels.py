@@ -38,6 +38,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @each_case("boundaries", ["preactivations", "activations", 2])
 @each_case("name", MODELS)
 def test_levels_compose_to_the_model_bit_for_bit(name, boundaries):
@@ -207,6 +208,7 @@ TURNS = {
 }
 
 
+@pytest.mark.slow
 @each_case("turn", TURNS)
 def test_the_neuron_axis_is_followed_through_permutations(turn):
     model, x = initialised(Turned(TURNS[turn]), 0), normal(3, *CNN_SHAPE)
@@ -412,6 +414,7 @@ class TokensFirst(nn.Module):
         return self.last(self.first(x.transpose(0, 1)).relu().mean(0))
 
 
+@pytest.mark.slow
 @each_case("examples", [1, 2, 3])
 def test_levels_hand_on_samples_first_where_the_network_has_tokens_first(examples):
     model, x = initialised(TokensFirst(), 0), normal(40, 3, 6)
@@ -520,6 +523,7 @@ class LooksAtShapes(nn.Module):
         return self.last(x.view(B, x.shape[1]).relu())
 
 
+@pytest.mark.slow
 def test_control_flow_may_look_at_shapes():
     model = initialised(LooksAtShapes(), 0)
     for shape in (VGG_SHAPE, (3, 7, 7)):

@@ -103,6 +103,7 @@ def test_shuffled_networks_of_torchvision_compute_the_same(name):
     assert_shuffles(LARGE[name](), normal(2, 3, 64, 64))
 
 
+@pytest.mark.slow
 @each_case("name", FOLLOWED)
 def test_neurons_are_followed(name):
     model, x = network(name)

@@ -68,6 +68,7 @@ def test_moments_are_those_of_the_materialised_rows(device):
         h = fused[index].module(h)
 
 
+@pytest.mark.slow
 @each_case("change", ["no cache", "little cache", "batches of 7", "small chunks", "lags"])
 def test_budgets_and_batches_change_nothing(change, device, monkeypatch):
     expected = walked(device)
@@ -213,6 +214,7 @@ class Largest(TorchDispatchMode):
         return out
 
 
+@pytest.mark.slow
 def test_many_samples_in_half_precision_are_never_held_in_the_networks_own():
     """BatchNorm's statistics, which take a pass of their own, and the look for NaN included; results are those of float32."""
     models = [batchnorm_cnn(seed=seed).float() for seed in (0, 1)]

@@ -100,6 +100,7 @@ def off(one, other):
     return ((one - other).abs().max() / other.abs().max()).item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("method", GROUPINGS)
 def test_both_kernels_fuse_alike(name, method, same_starts):
@@ -167,6 +168,7 @@ class Padded(nn.Module):
         return {"logits": self.head((h + self.second(self.first(h).relu()))[:, 0])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", GROUPINGS)
 def test_padding_counts_for_nothing(method, same_starts):
     parents = []
@@ -185,6 +187,7 @@ def test_padding_counts_for_nothing(method, same_starts):
     assert off(other(**x)["logits"], model(**x)["logits"]) < 1e-6
 
 
+@pytest.mark.slow
 def test_sums_do_not_depend_on_batches_or_memory(monkeypatch):
     (one, x), (other, _) = network("aggregated"), network("aggregated", seed=1)
     whole = fused([one, other], x, **OLD).model(x)
@@ -226,6 +229,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option, name", CASES)
 def test_options_do_what_they_do_in_the_old_kernel(option, name, same_starts):
     (one, x), (other, _) = network(name), network(name, seed=1)
@@ -236,6 +240,7 @@ def test_options_do_what_they_do_in_the_old_kernel(option, name, same_starts):
     assert off(logits(new.model(x)), logits(old.model(x))) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["aggregated", "TransformerEncoder", "language model, position ids in a buffer", *CHAINS]
 )
@@ -251,6 +256,7 @@ def test_stopped_anywhere_a_fusion_with_a_shuffled_copy_is_the_network_and_at_th
             assert off(said, logits(result.model(x))) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, head", [("behind layers", "ensemble"), ("aggregated", "scores"), ("scaled", "scores")])
 def test_gradient_fits_of_blocks_take_the_same_steps(name, head, same_starts):
     (one, x), (other, _) = network(name), network(name, seed=1)

@@ -47,6 +47,7 @@ def test_a_graph_computes_what_the_network_computes(name, fallback):
             torch.testing.assert_close(graph(weights_of(each), x)[0], first(each(x)), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_gradients_run_through_a_graph(name):
     model, x = network(name)
@@ -59,6 +60,7 @@ def test_gradients_run_through_a_graph(name):
             torch.testing.assert_close(weights[key].grad, parameter.grad, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_neurons_in_another_order_compute_the_same(name):
     model, x = network(name)
@@ -113,6 +115,7 @@ def test_neurons_change_places_within_parts_of_a_grouped_convolution(name):
 # --- inputs and outputs -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_networks_take_several_inputs_and_return_several_outputs():
     def code(net, x, scale=None):
         h = net.a(x).relu() if scale is None else (net.a(x) * scale).relu()
