@@ -66,7 +66,7 @@ class Markdown(str):
     __repr__ = str.__str__
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReproducedColumn:
     """A column of a table at one scale, with parents of one kind; or at several scales, see `by_row`."""
 
@@ -309,13 +309,17 @@ class ReproducedColumn:
         counts = Counter(claim.verdict for claim in self.claims if (claim.rows[0], claim.badge) == (row, badge))
         return ", ".join(f"{counts[verdict]} {verdict}" for verdict in DECIDED if counts[verdict]) or "-"
 
+    def __repr__(self) -> str:
+        badges = "; ".join(dict.fromkeys([self.badge, *(line.badge for line in self.lines if line.badge)]))
+        return f"<{self.table}, {self.name}: {len(self.lines)} of {len(self.all_lines)} rows measured ({badges})>"
+
     def _measured_as(self, row: str) -> str:
         """The row whose results a row shows: equal parents are sorted by accuracy."""
         line = self.line(row)
         return line.stands_for or line.row
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReproducedTable:
     """A table of the paper with our measurements."""
 
@@ -356,6 +360,9 @@ class ReproducedTable:
             self.commands
         )
         return Markdown("\n\n".join([*(column.show(papers=papers) for column in shown), *commands]))
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.columns))
 
 
 def table(

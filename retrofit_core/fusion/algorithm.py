@@ -223,9 +223,6 @@ class Retrofit(Algorithm):
         scored = plan.scores()
         scores = levels.joined([parent.values for parent in scored])
         search = Search(levels, self.grouping, [[self._weighing(s) for s in parent] for parent in scores])
-        names, fused = ([getattr(level, fact) for level in levels.fused] for fact in ("name", "width"))
-        widths = [levels.widths(index) for index in range(len(fused))]
-        runtime.monitor.emit("plan", names=names, widths=widths, fused=fused)
         for step in runtime.monitor.each("level", walk):  # line 1: bottom-up; the fitted level feeds the next one
             step.carry()
             s = self.weights_of(step.parents, [parent[step.index] for parent in scores], task)  # line 3

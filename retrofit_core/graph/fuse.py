@@ -158,10 +158,8 @@ class Fusion:
         self.groups.scores = [[s.mean().expand_as(s) if alike else s for s in parent.values] for parent in scored]
         walks = [Walk(net.graph, self.batches, device, memory) for net in self.nets]
         self._carry()
-        names, widths = [layer.name for layer in self.fused.layers], [net.widths for net in self.nets]
-        monitor.emit("plan", names=names, widths=[*zip(*widths[:-1], strict=True)], fused=widths[-1])
         clock = devices.Stopwatch(device)
-        for number in monitor.each("level", range(len(names))):  # line 1: bottom-up
+        for number in monitor.each("level", range(len(self.fused.layers))):  # line 1: bottom-up
             raw = [parent.values[number] for parent in scored]
             s = self.groups.weights(number, raw, self.method.head, self.class_shares).to(device)  # line 3
             votes = s if self.method.head.startswith("ensemble") and number in self.fused.last else None
