@@ -187,6 +187,22 @@ def test_a_metric_decides_in_place_of_accuracy(shards):
         METHODS["Auto"](parents, own[0], metric=lambda outputs, targets: float("nan"), device="cpu")
 
 
+@each_case("targets", ["sigmoids", "several labels", "one number a pixel"])
+def test_what_is_no_class_is_refused_without_a_metric(shards, targets):
+    """Networks trained for several labels a sample, and dense ones; an argmax over their outputs means nothing."""
+    parents, own = shards
+    x, y = own[0]
+    several = torch.nn.functional.one_hot(y, 10).float()
+    several[:, 0] = 1
+    nets = {
+        "sigmoids": [torch.nn.Sequential(parent, torch.nn.Sigmoid()) for parent in parents],
+        "several labels": parents,
+        "one number a pixel": [torch.nn.Conv2d(1, 2, 1) for _ in range(2)],
+    }[targets]
+    with pytest.raises(ValueError, match="metric=function"):
+        METHODS["Auto"](nets, (x, several) if targets == "several labels" else x)
+
+
 def test_held_out_samples_are_balanced_and_a_share(shards):
     parents, own = shards
     x, y = torch.cat([pair[0] for pair in own]), torch.cat([pair[1] for pair in own])

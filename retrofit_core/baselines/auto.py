@@ -17,7 +17,7 @@ from ..fusion.grouping import Hungarian
 from ..fusion.importance import Conductance, Importance, Scores, Uniform
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Plan, Takes, Task, planned
-from ..networks.outputs import check_class_scores
+from ..networks.outputs import SEVERAL, answers, check_class_scores
 from ..networks.statedicts import tensors_in
 from ..system.duplicates import duplicate
 from ..system.labels import as_labels, check_classes, class_labels, why_no_labels
@@ -190,6 +190,8 @@ class Auto(Algorithm):
                 if labels is not None:
                     labels = class_labels(labels, "Auto decides by accuracy unless it has a metric=function")
                     check_classes(labels, classes, "Auto", instead=", or none")
+            if any(labels is None for labels in targets):
+                _check_one_class(task)
             return True
         if any(labels is None for labels in targets):
             raise ValueError(
@@ -281,7 +283,7 @@ class Auto(Algorithm):
         ranked = sorted(scores, key=lambda name: -scores[name])
         in_words = {name: f"{score:.4g}" if self.metric else f"{100 * score:.1f}" for name, score in scores.items()}
         others = "; ".join(f"{name} {in_words[name]}" for name in ranked if name != chosen)
-        told = "right" if labelled else "as the ensemble says"
+        told = "right" if labelled else "as the ensemble says, whose largest output counts"
         share = f"class by class {in_words[chosen]} % of {samples} samples that no fusion saw are {told}"
         if self.metric:
             share = f"its {function_name(self.metric)} on {samples} samples that no fusion saw is {in_words[chosen]}"
@@ -338,6 +340,17 @@ def worth(parents: Tensor, samples: int) -> Tensor:
     missing = ((parents[0].isnan().double().mean() - chance) / (1 - chance)).clamp_min(0)
     others = (own.sum() - own) / (count - 1) if count > 1 else own
     return own + missing * (others - own)
+
+
+def _check_one_class(task: Task) -> None:
+    """Refuse outputs that have several labels for a sample: from 0 to 1, without a sum of 1, which would have become logits."""
+    outputs = answers(task.parents[0], task.inputs[:SEVERAL])
+    if outputs is not None and ((outputs >= 0) & (outputs <= 1)).all():
+        raise Refusal(
+            "Auto without labels takes the largest output for the class, and these outputs lie between 0 and 1 without a sum of 1, "
+            "as where a sample may have several labels. Pass (inputs, targets) and metric=function, or use KF-Linear.",
+            ("method", "KF-Linear"),
+        )
 
 
 def _is_like_target(task: Task, parent: int) -> bool:
