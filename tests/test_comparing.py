@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from retrofit_core import METHODS, compare, giving_logits
 from retrofit_core.data import load
@@ -174,8 +174,19 @@ def test_refusals_come_before_any_work(models, data, changes, message):
         compare(models, data, **given)
 
 
+class Passing(IterableDataset):
+    """Samples of an iterator."""
+
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __iter__(self):
+        return self.samples
+
+
 def test_data_that_can_be_read_once_are_read_once():
-    """Generators of batches for the fusion, the test and the scores; every method gets the same samples."""
+    """Generators of batches, and a Dataset without a second pass, for the fusion, the test and the scores; every method gets
+    the same samples."""
     parents, x, y = [mlp((6, 8, 4), seed=k).float() for k in range(2)], normal(40, 6).float(), labels(40, 4)
 
     def batches():
@@ -184,7 +195,11 @@ def test_data_that_can_be_read_once_are_read_once():
     scores = {"methods": "average,kf-linear,ensemble", "importance": "conductance"}
     expected = compare(parents, (x, y), (x, y), **scores, importance_data=[(x, y)] * 2)
     board = compare(parents, batches(), batches(), **scores, importance_data=(batches() for _ in range(2)))
-    assert [row["accuracy"] for row in board.rows] == [row["accuracy"] for row in expected.rows] and not board.reasons
+    passing = [Passing(zip(x, y, strict=True)) for _ in range(2)]
+    again = compare(parents, (x, y), (x, y), **scores, importance_data=[passing[0], DataLoader(passing[1], 16)])
+    for of_once in (board, again):
+        assert [row["accuracy"] for row in of_once.rows] == [row["accuracy"] for row in expected.rows]
+        assert not of_once.reasons
 
 
 @pytest.mark.parametrize("names", [["A", "A"], ["KF-Linear, uniform", "Average"]])
@@ -215,11 +230,17 @@ def test_nan_is_no_answer():
     rows = {row["name"]: row for row in board.rows}
     assert rows["parent 0"]["reason"] is None
     for name in ("parent 1", "Ensemble"):
-        assert "gives NaN on the test samples" in rows[name]["reason"] and rows[name]["accuracy"] is None
+        assert "gives NaN or infinity on the test samples" in rows[name]["reason"] and rows[name]["accuracy"] is None
     holed = x.clone()
     holed[7, 2] = float("nan")
     with pytest.raises(ValueError, match="test sample 7 holds NaN or infinity"):
         compare([one, two], (x, y), (holed, y), "average")
+    with pytest.raises(ValueError, match="parent 1's own data: sample 7 holds NaN or infinity"):
+        METHODS["RegMean"].plan([one, two], (x, y), importance_data=[(x, y), (holed, y)])
+    endless = Applied(two, lambda z: z * float("inf"))
+    for name, data in (("KD", x), ("Auto", torch.cat([x, -x, 2 * x]))):
+        with pytest.raises(ValueError, match="gives NaN or infinity on fusion samples .network 1"):
+            METHODS[name]([one, endless], data, device="cpu")
 
 
 @pytest.mark.filterwarnings("ignore:.*returns probabilities")

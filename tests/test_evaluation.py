@@ -101,7 +101,7 @@ def test_mode_is_kept_and_modules_run_in_eval_mode(images):
             Constant(1.0, 2.0),
             "the network has 2 classes, data set 'toy' has 3: its outputs need one column for each class",
         ),
-        (Constant(1.0, 2.0, float("nan")), "gives NaN on data set 'toy'"),
+        (Constant(1.0, 2.0, float("nan")), "gives NaN or infinity on data set 'toy'"),
     ],
 )
 def test_models_that_do_not_suit_the_data(images, model, message):

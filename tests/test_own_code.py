@@ -137,6 +137,11 @@ class LowRank(nn.Linear):
         return super().forward(input) + input @ self.down.T @ self.up.T
 
 
+class Cosine(nn.Linear):
+    def forward(self, input):
+        return F.linear(F.normalize(input), F.normalize(self.weight), self.bias)
+
+
 def convolutional(layer):
     pooled = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(5, 3)
     return nn.Sequential(layer(2, 5, 3), nn.ReLU(), layer(5, 5, 3), nn.ReLU(), *pooled), (2, 7, 7)
@@ -166,25 +171,39 @@ def test_a_layer_with_a_forward_of_its_own_is_no_plain_layer(kind, name, options
         torch.testing.assert_close(fused(x), net(x), rtol=1e-3, atol=1e-4)
 
 
-class Normalising(nn.Module):
-    def __init__(self, net, mean, deviation):
+def test_regmean_averages_a_linear_layer_with_a_forward_of_its_own():
+    """Of other sizes in and out; it is tried as a product of rows and weights, which fails."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), Cosine(8, 3)).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(METHODS["RegMean"]([net, copy.deepcopy(net)], X).model(X), net(X))
+
+
+class Scaling(nn.Module):
+    """Divides by a buffer before, between, or after its layers."""
+
+    def __init__(self, net, place, number):
         super().__init__()
-        self.register_buffer("mean", torch.full((6,), mean))
-        self.register_buffer("deviation", torch.full((6,), deviation))
-        self.net = net
+        self.register_buffer("number", torch.tensor(number))
+        self.net, self.place = net, place
 
     def forward(self, x):
-        return self.net((x - self.mean[None]) / self.deviation.view(1, -1))
+        for place, module in enumerate((*self.net, nn.Identity())):
+            x = module(x / self.number if place == self.place else x)
+        return x
 
 
 @pytest.mark.parametrize("name", ["RegMean", "PLeaS"])
-def test_parents_that_normalise_by_other_numbers_are_refused(name):
-    same, other = (Normalising(network(2), *numbers) for numbers in ((0.0, 1.0), (0.5, 1.0)))
-    with pytest.raises(
-        ValueError, match=r"parent 1 normalise their inputs by other numbers \('mean' holds 0 and 0.5\)"
-    ):
-        METHODS[name].plan([Normalising(network(1), 0.0, 1.0), other], X)
-    METHODS[name].plan([Normalising(network(1), 0.0, 1.0), same], X)
+def test_parents_whose_layers_read_what_other_buffers_scale_are_refused(name):
+    after = len(network(1))
+    for place in (0, 2, after):
+        pair = [Scaling(network(seed), place, number) for seed, number in ((1, 1.0), (2, 0.5))]
+        if place == after:
+            METHODS[name].plan(pair, X)
+            continue
+        with pytest.raises(ValueError, match=r"parent 1 compute with other numbers \('number' holds 1 and 0.5\)"):
+            METHODS[name].plan(pair, X)
+    METHODS[name].plan([Scaling(network(seed), 0, 2.0) for seed in (1, 2)], X)
 
 
 class Shared(nn.Module):

@@ -310,7 +310,7 @@ def _without(task: Task, held: Tensor) -> list[tuple[Tensor, Tensor | None]] | N
     known = {sample.numpy().tobytes() for sample in held.cpu()}
     kept = []
     for x, y in task.parents_data():
-        rows = [row for row, sample in enumerate(x.cpu()) if sample.numpy().tobytes() not in known]
+        rows = [row for row, sample in enumerate(x.to("cpu", held.dtype)) if sample.numpy().tobytes() not in known]
         kept.append((x[rows], None if y is None else y[rows]))
     return kept
 
@@ -347,7 +347,7 @@ def _check_one_class(task: Task) -> None:
     outputs = answers(task.parents[0], task.inputs[:SEVERAL])
     if outputs is not None and ((outputs >= 0) & (outputs <= 1)).all():
         raise Refusal(
-            "Auto without labels takes the largest output for the class, and these outputs lie between 0 and 1 without a sum of 1, "
+            "Auto without labels takes the largest output for the class, and these outputs are from 0 to 1 without a sum of 1, "
             "as where a sample may have several labels. Pass (inputs, targets) and metric=function, or use KF-Linear.",
             ("method", "KF-Linear"),
         )

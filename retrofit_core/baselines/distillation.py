@@ -22,6 +22,7 @@ from ..system.monitor import Monitor
 from ..system.refusals import Refusal
 from ..system.settings import COUNT, Range, setting
 from ..training.descent import Descent, descend, renew
+from ..training.evaluation import as_logits
 
 #: Batch size of the teachers.
 BATCH = 100
@@ -119,12 +120,13 @@ class Distillation(Descent, Algorithm):
 
 @torch.no_grad()
 def logits_of(models: Sequence[nn.Module], inputs: Tensor, device: torch.device, monitor: Monitor) -> Tensor:
-    """(n, B, classes) logits of all parents, in evaluation mode."""
+    """(n, B, classes) logits of all parents, in evaluation mode; raises `NotANumber`."""
     logits = []
     for index, model in enumerate(models):
         monitor.emit("phase", name="teachers", parent=index, parents=len(models))
         teacher = on_device(model, device).eval()
-        logits.append(torch.cat([teacher(x) for x in monitor.each("step", inputs.split(BATCH), name="forward")]))
+        outputs = torch.cat([teacher(x) for x in monitor.each("step", inputs.split(BATCH), name="forward")])
+        logits.append(as_logits(outputs, f"fusion samples (network {index})"))
     return torch.stack(logits)
 
 

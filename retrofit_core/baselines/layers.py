@@ -76,9 +76,9 @@ def refuse_shared_layers(model: nn.Module, where: str, example: Tensor) -> None:
             )
 
 
-def refuse_other_normalisation(models: Sequence[nn.Module], method: str, example: Tensor) -> None:
-    """Refuse networks that normalise their inputs by buffers with other numbers, for methods that take the layers' inputs for
-    those of the averaged network.
+def refuse_other_numbers(models: Sequence[nn.Module], method: str, example: Tensor) -> None:
+    """Refuse networks that compute with buffers of other numbers, as where these normalise inputs, for methods that take the
+    layers' inputs for those of the averaged network.
 
     Args:
         method: its name, to start the message.
@@ -89,13 +89,13 @@ def refuse_other_normalisation(models: Sequence[nn.Module], method: str, example
     first, *others = (dict(model.named_buffers()) for model in models)
     for index, other in enumerate(others, 1):
         differ = {name for name, own in first.items() if name in other and _differ(own, other[name])}
-        for name in differ and differ & _normalising(models[0], example):
+        for name in differ and differ & _before_layers(models[0], example):
             place = (first[name] - other[name].to(first[name])).abs().argmax()
             here, there = (f"{buffer.flatten()[place].item():.4g}" for buffer in (first[name], other[name]))
             raise ValueError(
-                f"{method}: parent 0 and parent {index} normalise their inputs by other numbers ({name!r} holds {here} and "
-                f"{there}), and the layers' inputs are not those of the averaged network. Normalise the data before the "
-                "networks, alike for all, or use HF-Linear or KF-Linear."
+                f"{method}: parent 0 and parent {index} compute with other numbers ({name!r} holds {here} and {there}), so the "
+                "layers' inputs are not those of the averaged network. Normalise data before the networks, alike for all, or "
+                "use HF-Linear or KF-Linear."
             )
 
 
@@ -103,28 +103,27 @@ def _differ(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and one.is_floating_point() and not torch.allclose(one, other.to(one), 1e-5, 1e-6)
 
 
-def _normalising(model: nn.Module, example: Tensor) -> set[str]:
-    """Buffers that are read with the inputs before any parameter."""
+def _before_layers(model: nn.Module, example: Tensor) -> set[str]:
+    """Buffers that the network's code reads before a layer, and those of modules that hold nothing else, before the first."""
     try:
         with evaluating(model):
             graph = trace(model, (), example.to(devices.of(model)), whole=True).graph
     except ValueError:  # its code cannot be followed
         return set()
-    found, of_inputs, of_buffers = set[str](), set[fx.Node](), dict[fx.Node, set[str]]()
+    found, behind, plain = set[str](), set[fx.Node](), set[fx.Node]()  # plain: no parameter comes before them
+    for node in reversed(graph.nodes):
+        weights = [isinstance(held(read), nn.Parameter) for user in node.users for read in user.all_input_nodes]
+        if any(weights) or any(user in behind or parameter_count(user) for user in node.users):
+            behind.add(node)
     for node in graph.nodes:
-        target, before = held(node), set(node.all_input_nodes)
-        own = {name for name, _ in target.named_buffers(str(node.target))} if isinstance(target, nn.Module) else set()
-        if node.op == "placeholder":
-            of_inputs.add(node)
-        elif node.op == "get_attr" and not isinstance(target, nn.Parameter):
-            of_buffers[node] = {str(node.target)}
-        elif not before <= of_inputs | of_buffers.keys() or parameter_count(node):
+        target = held(node)
+        if node.op == "get_attr" and not isinstance(target, nn.Parameter):
+            found |= {str(node.target)} if node in behind else set()
+        elif parameter_count(node) or not plain.issuperset(node.all_input_nodes):
             continue
-        elif before & of_inputs:
-            of_inputs.add(node)
-            found |= own.union(*(of_buffers.get(read, ()) for read in before))
-        else:
-            of_buffers[node] = set().union(*(of_buffers[read] for read in before))
+        elif isinstance(target, nn.Module):
+            found |= {name for name, _ in target.named_buffers(str(node.target))}
+        plain.add(node)
     return found
 
 

@@ -23,7 +23,7 @@ from ..networks.symmetry import Group, mapped, tensors
 from ..system.device import of
 from ..system.settings import same_as, setting
 from .aligned import AlignmentPlan, Averager, Pairs, averaging_maps, check_pair, check_widths, plan_alignment
-from .layers import BATCH, AffineLayer, affine_layers, form_of, refuse_other_normalisation, refuse_shared_layers
+from .layers import BATCH, AffineLayer, affine_layers, form_of, refuse_other_numbers, refuse_shared_layers
 from .zipit import ZipIt
 
 
@@ -60,7 +60,7 @@ class PLeaS(Averager):
         plan = plan_alignment(task, self)
         for index, model in enumerate(task.parents):
             refuse_shared_layers(model, f"PLeaS, parent {index}", task.inputs[:1].to(task.dtype))
-        refuse_other_normalisation(task.parents, self.title, task.inputs[:1].to(task.dtype))
+        refuse_other_numbers(task.parents, self.title, task.inputs[:1].to(task.dtype))
         check_widths(
             plan,
             lambda widths, width: len(set(widths)) == 1 and widths[0] <= width <= 2 * widths[0],

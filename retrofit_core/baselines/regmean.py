@@ -22,7 +22,7 @@ from ..system.device import check_sums, on_device
 from ..system.monitor import Monitor
 from ..system.settings import FRACTION, setting
 from .averaging import WeightAverager, average, check_can_be_averaged
-from .layers import BATCH, affine_layers, form_of, refuse_other_normalisation, refuse_shared_layers
+from .layers import BATCH, affine_layers, form_of, refuse_other_numbers, refuse_shared_layers
 
 #: Ridge towards the average, relative to the mean diagonal of the Gram matrices, for directions that no parent saw: large
 #: compared with rounding of products, small compared with data.
@@ -58,7 +58,7 @@ class RegMean(WeightAverager):
         self.check_mergeable(task)
         for index, model in enumerate(task.parents):
             refuse_shared_layers(model, f"RegMean, parent {index}", task.inputs[:1].to(task.dtype))
-        refuse_other_normalisation(task.parents, self.title, task.inputs[:1].to(task.dtype))
+        refuse_other_numbers(task.parents, self.title, task.inputs[:1].to(task.dtype))
         if task.target is not None:
             check_can_be_averaged([task.parents[0], task.target])
         task.parents_data()  # refuses a wrong number of data sets

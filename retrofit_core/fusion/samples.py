@@ -7,11 +7,12 @@ from typing import Any, TypeGuard
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from ..networks.packing import Inputs, Packing, each_of, packed, tensors_of
 from ..system.labels import as_labels
 from ..system.registry import first_line
+from .eligibility import check_finite
 
 #: Entries of a dict that hold the labels, as in Hugging Face's batches.
 LABELS = ("labels", "label")
@@ -71,7 +72,7 @@ def parents_data(
     Args:
         packing: packing of the fusion data, which these data must match.
     Raises:
-        ValueError: not a list of n sets, or other tensors.
+        ValueError: not a list of n sets, other tensors, or NaN in them.
     """
     if data is None or data == "fusion":
         return [fusion] * n
@@ -84,7 +85,11 @@ def parents_data(
     pairs = [as_inputs(pair) for pair in data]
     if len(pairs) != n:
         raise ValueError(f"importance_data holds {len(pairs)} sets for {n} parents.")
-    return [(packed(inputs, packing), labels) for inputs, labels in pairs]
+    of_parents = [(packed(inputs, packing), labels) for inputs, labels in pairs]
+    for k, (x, _) in enumerate(of_parents):
+        if x.is_floating_point():
+            check_finite(x, f"parent {k}'s own data: sample")
+    return of_parents
 
 
 def _of_arrays(data: object) -> Any:
@@ -150,8 +155,10 @@ def _is_sample(entry: object) -> bool:
 
 
 def read_once(data: Any) -> Any:
-    """Data that can be read again: what can be read only once, such as a generator, is read into a list."""
-    if isinstance(data, Iterator):
+    """Data that can be read again: what can perhaps be read only once, such as a generator, is read into a list."""
+    if isinstance(data, IterableDataset):
+        data = DataLoader(data, batch_size=256)
+    if isinstance(data, Iterator) or isinstance(getattr(data, "dataset", None), IterableDataset):
         data = list(data)
     return type(data)(map(read_once, data)) if type(data) in (list, tuple) else data
 

@@ -227,7 +227,7 @@ class Task:
         pairs = [(self.inputs, self.labels)]
         if self.importance.data is not None and not isinstance(self.importance.data, str):
             pairs += self.parents_data()
-        inputs = torch.cat([x.cpu() for x, _ in pairs])
+        inputs = torch.cat([x.to("cpu", self.dtype) for x, _ in pairs])  # else a sample is not its own copy
         rows = dict[bytes, int]()
         for row, sample in enumerate(inputs):
             rows.setdefault(sample.detach().numpy().tobytes(), row)

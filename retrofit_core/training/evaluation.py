@@ -164,17 +164,17 @@ def scores(
 
 
 class NotANumber(ValueError):
-    """A network gives NaN."""
+    """A network gives NaN or infinity."""
 
 
 def as_logits(outputs: Tensor, samples: str) -> Tensor:
     """A network's outputs for samples, (n, ...), of which probabilities become their logarithms.
 
     Raises:
-        NotANumber: they hold NaN.
+        NotANumber: they hold NaN or infinity; that of a masked class is negative, and stays.
     """
-    if outputs.isnan().any():
-        raise NotANumber(f"the model gives NaN on {samples}: its weights or inputs are damaged.")
+    if (outputs.isnan() | (outputs == torch.inf)).any():
+        raise NotANumber(f"the model gives NaN or infinity on {samples}: its weights or inputs are damaged.")
     if not are_probabilities(outputs):
         return outputs
     say_probabilities("the model")
