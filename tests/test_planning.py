@@ -8,7 +8,7 @@ from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import save_model
 from retrofit_core.runs import RunConfig
 from retrofit_core.runs.config import FIELDS
-from retrofit_core.runs.planning import levels_of_run
+from retrofit_core.runs.planning import check_run
 from retrofit_core.system.refusals import Refusal
 from retrofit_core.training.parents import TrainConfig
 from tests.marks import each_case
@@ -42,7 +42,7 @@ def pair(method="KF-Linear", training=None, **changes):
 )
 def test_what_cannot_work_is_refused_with_the_way_out(config, message, tmp_path):
     with pytest.raises(Refusal, match=message) as refused:
-        levels_of_run(*config, folder=tmp_path)
+        check_run(*config, folder=tmp_path)
     assert "\n" not in str(refused.value) and str(tmp_path) not in str(refused.value)
 
 
@@ -66,21 +66,11 @@ def test_a_refusal_carries_the_cures_that_work(config, cures, tmp_path):
     """Each is tried before it is named: with it, nothing is refused."""
     asked, training = config
     with pytest.raises(Refusal) as refused:
-        levels_of_run(asked, training, tmp_path)
+        check_run(asked, training, tmp_path)
     assert list(refused.value.cures) == cures
     for name, value in cures:
         changes = {name: value} if name in FIELDS else {"options": {**(asked.options or {}), name: value}}
-        levels_of_run(dataclasses.replace(asked, **changes), training, tmp_path)
-
-
-@pytest.mark.slow
-def test_levels_stand_side_by_side(tmp_path):
-    first, *_, last = levels_of_run(*pair(training=UNEVEN), tmp_path)
-    assert ([part.width for part in first.parents], first.fused.width) == ([4, 8], 4)
-    assert (first.becomes, last.becomes) == ("12 neurons in 4 groups", "10 classes stay in their places")
-    with pytest.raises(ValueError, match="exactly two parents"):
-        levels_of_run(*pair("HF-Linear", UNEVEN), tmp_path)
-    assert levels_of_run(*pair("KD"), tmp_path) == ()
+        check_run(dataclasses.replace(asked, **changes), training, tmp_path)
 
 
 def test_parents_of_other_classes_are_refused(tmp_path):
@@ -89,7 +79,7 @@ def test_parents_of_other_classes_are_refused(tmp_path):
         save_model(build(spec, seed=k), tmp_path / f"{k}.safetensors")
     config = RunConfig(models=("0.safetensors", "1.safetensors"), fusion_from="iid", method="KD", device="cpu")
     with pytest.raises(Refusal, match="parent 1 tells 7 classes apart"):
-        levels_of_run(config, folder=tmp_path)
+        check_run(config, folder=tmp_path)
 
 
 @pytest.mark.slow
@@ -97,7 +87,7 @@ def test_checkpoints_are_judged_without_a_training(tmp_path):
     for k, widths in enumerate(([4, 6, 6], [8, 12, 12])):
         save_model(build({"architecture": "cnn", "widths": widths}, seed=k), tmp_path / f"{k}.safetensors")
     config = RunConfig(models=("0.safetensors", "1.safetensors"), fusion_from="iid", method="KF-Linear", device="cpu")
-    assert len(levels_of_run(config, folder=tmp_path)) == 4
+    check_run(config, folder=tmp_path)
     alike = {"models": ("0.safetensors",) * 2}
     for changes, message in (
         ({**alike, "method": "FedAvg"}, "only a splits file contains"),
@@ -105,4 +95,4 @@ def test_checkpoints_are_judged_without_a_training(tmp_path):
         ({"models": ("2.safetensors",)}, r"^there is no checkpoint at 2.safetensors\.$"),
     ):
         with pytest.raises(Refusal, match=message):
-            levels_of_run(dataclasses.replace(config, **changes), folder=tmp_path)
+            check_run(dataclasses.replace(config, **changes), folder=tmp_path)

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -15,12 +14,9 @@ from torch import nn
 from ..data import Images, load
 from ..data.sampling import balanced
 from ..data.splits import read_splits
-from ..fusion.grouping import Grouper
-from ..fusion.joint_spaces import Levels
 from ..methods import METHODS, RETROFITTING
 from ..networks.architectures import Architecture, build, fitted, parse
 from ..networks.checkpoints import load_model
-from ..networks.levels import Level
 from ..system.refusals import Cure, Refusal, cures_of
 from ..training.parents import TrainConfig
 from ..training.parents import plan as plan_training
@@ -28,31 +24,7 @@ from .config import FIELDS, RunConfig
 from .inputs import Inputs, check_choices, check_fitting, class_shares, fusion_rows
 
 
-@dataclass(frozen=True)
-class Part:
-    """A level of one network."""
-
-    name: str
-    kind: str
-    width: int
-    """Neurons"""
-    positions: int
-    """Rows per sample: image positions, tokens, or 1"""
-
-
-@dataclass(frozen=True)
-class PlannedLevel:
-    """Levels of the parents, and the fused level that they become."""
-
-    parents: tuple[Part, ...]
-    fused: Part
-    becomes: str
-    """What happens to the neurons"""
-
-
-def levels_of_run(
-    config: RunConfig, training: TrainConfig | None = None, folder: str | Path = "."
-) -> tuple[PlannedLevel, ...]:
+def check_run(config: RunConfig, training: TrainConfig | None = None, folder: str | Path = ".") -> None:
     """Check a run, with the training of its parents, before any work.
 
     Networks with blank weights go through the method's own checks, so refusals are the method's messages.
@@ -60,23 +32,21 @@ def levels_of_run(
     Args:
         training: of the parents, if they are to be trained.
         folder: folder that file names in the config are relative to.
-    Returns:
-        Its levels in order; () for methods without levels.
     Raises:
         Refusal: the run cannot work; the cures work here: the method's, and the most similar method of the paper.
     """
     folder = Path(folder).absolute()
     try:
         config, inputs = _blank_inputs(config, training, folder)
-        return _levels(config, inputs)
+        _check(config, inputs)
     except ValueError as error:
         raise Refusal(str(error).replace(f"{folder}/", ""), *cures_of(error)) from error
 
 
-def _levels(config: RunConfig, inputs: Inputs) -> tuple[PlannedLevel, ...]:
-    """As `levels_of_run`, for a run's inputs."""
+def _check(config: RunConfig, inputs: Inputs) -> None:
+    """As `check_run`, for a run's inputs."""
     try:
-        algorithm, plan = _plan(config, inputs)
+        _plan(config, inputs)
     except ValueError as error:
         method = METHODS[config.method]
         named = [cure for cure in cures_of(error) if _works(config, inputs, cure)]
@@ -85,28 +55,11 @@ def _levels(config: RunConfig, inputs: Inputs) -> tuple[PlannedLevel, ...]:
         similar = list(islice((cure for name in asked if _works(config, inputs, cure := ("method", name))), 1))
         words = f" {similar[0][1]} works here." if similar and method.takes.levels else ""
         raise Refusal(f"{error}{words}", *dict.fromkeys([*similar, *named])) from error
-    if not METHODS[config.method].takes.levels:
-        return ()
-    levels: Levels = plan.levels
-    return tuple(
-        PlannedLevel(
-            tuple(_part(parent[index]) for parent in levels.parents),
-            _part(level),
-            _becomes(levels, algorithm.grouping, index),
-        )
-        for index, level in enumerate(levels.fused)
-    )
 
 
-def _plan(config: RunConfig, inputs: Inputs) -> tuple[Any, Any]:
-    """The method's value and its plan.
-
-    Raises:
-        ValueError: the method's refusal.
-    """
-    keywords = inputs.keywords(config) | {"device": "cpu"}
-    algorithm, task = METHODS[config.method].prepare(inputs.models, inputs.fusion, **keywords)
-    return algorithm, algorithm.plan(task)
+def _plan(config: RunConfig, inputs: Inputs) -> None:
+    """Raises ValueError: the method's refusal."""
+    METHODS[config.method].plan(inputs.models, inputs.fusion, **(inputs.keywords(config) | {"device": "cpu"}))
 
 
 def _works(config: RunConfig, inputs: Inputs, cure: Cure) -> bool:
@@ -213,22 +166,3 @@ def _blank(spec: str) -> nn.Module:
         for tensor in model.state_dict().values():
             tensor.zero_()
     return model
-
-
-def _becomes(levels: Levels, grouping: object, index: int) -> str:
-    """What happens to a level's neurons, space by space."""
-    words = []
-    for space in levels.written(index):
-        if space.fixed:
-            words.append(f"{space.width} classes stay in their places" if levels.fused[index].head else "stay in place")
-        elif space.first < index:
-            words.append(f"grouped as at {levels.fused[space.first].name}")
-        elif isinstance(grouping, Grouper) and grouping.equal_widths:
-            words.append(f"{space.width} groups, one neuron of each network")
-        else:
-            words.append(f"{sum(space.widths)} neurons in {space.width} groups")
-    return "; ".join(dict.fromkeys(words))
-
-
-def _part(level: Level) -> Part:
-    return Part(level.name, level.kind, level.width, level.positions)

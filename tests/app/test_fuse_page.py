@@ -241,23 +241,6 @@ def test_what_cannot_work_is_refused_before_the_start_and_one_click_makes_it_wor
         assert {name: getattr(chosen, name) for name in picks} == picks
 
 
-def preview(page: AppTest) -> str:
-    """The table of levels in the form."""
-    return next((html.proto.body for html in page.get("html") if "Which level becomes which" in html.proto.body), "")
-
-
-def test_the_form_shows_which_level_becomes_which_before_the_start():
-    page = open_form()
-    assert "All 4 levels fit together" in page.expander[0].label
-    assert "32 neurons in 16 groups" in preview(page) and "10 classes stay in their places" in preview(page)
-    page = open_form(preset="widths")
-    assert "At 3 of 4 the networks differ in width" in page.expander[0].label and "24 neurons in 16 groups" in preview(
-        page
-    )
-    assert not preview(open_form(preset="widths", method="HF-Linear"))  # it is refused
-    assert not preview(open_form(preset="sharded", method="KD"))  # it knows no levels
-
-
 def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sleeper):
     page = open_form(preset="sharded")
     button(page, "start").click().run()

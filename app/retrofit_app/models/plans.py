@@ -1,4 +1,4 @@
-"""What a config would do, before it is started: its levels, or the refusal with its cures; kept until a checkpoint changes."""
+"""Whether a config can work, before it is started, or the refusal with its cures; kept until a checkpoint changes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,6 @@ from retrofit_core.system.refusals import Cure, cures_of
 class Plan:
     """Whether a run can work."""
 
-    levels: tuple[Any, ...] = ()
-    """`PlannedLevel`s; none for methods without levels"""
     refusal: str = ""
     cures: tuple[Cure, ...] = ()
     """If refused: settings with values that would work"""
@@ -34,9 +32,10 @@ def plan(config: Any, training: Any, folder: Path) -> Plan:
 
 @st.cache_data(max_size=2**22, show_spinner=False)
 def _plan(key: tuple[Any, ...], _config: Any, _training: Any, _folder: Path) -> Plan:
-    from retrofit_core.runs.planning import levels_of_run
+    from retrofit_core.runs.planning import check_run
 
     try:
-        return Plan(levels_of_run(_config, _training, _folder))
+        check_run(_config, _training, _folder)
     except ValueError as error:
         return Plan(refusal=str(error), cures=cures_of(error))
+    return Plan()

@@ -8,7 +8,6 @@ import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.figures import escaped, letter, listing
-from retrofit_app.figures.planned import planned_table, planned_words
 from retrofit_app.models import sources
 from retrofit_app.runs import methods
 from retrofit_app.shell import picker
@@ -42,11 +41,10 @@ def form() -> None:
     with st.spinner("Checking whether this works…", show_time=True):
         planned = plan.Plan() if closed else plan.plan(picks, picker.choice().entries)
     if picks.networks == "own" and picks.files and (reason := own_files.refusal()):
-        planned = replace(planned, config=None, refusal=reason, cures=(), levels=())
+        planned = replace(planned, config=None, refusal=reason, cures=())
     preview(planned)
     st.markdown("**Fusion**")
     fusion(picks)
-    level_preview(planned)
     advanced(picks)
     with st.container(horizontal=True, vertical_alignment="center", key="fuse-action"):
         if closed:
@@ -204,13 +202,6 @@ def fusion(picks: Picks) -> None:
             asked = {"target": takes.target, "base": takes.base}
             controls.ask(FORM, HELP, *(name for name in asked if asked[name]), read=own_files.typed)
     st.caption(chosen.sentence)
-
-
-def level_preview(planned: plan.Plan) -> None:
-    """Draw whether parents and result fit together level by level and, folded, how."""
-    if planned.levels:
-        with st.expander(f"Which level becomes which? {planned_words(planned.levels)}", icon=":material/stacks:"):
-            st.html(planned_table(planned.levels).html(widgets.palette()))
 
 
 def advanced(picks: Picks) -> None:

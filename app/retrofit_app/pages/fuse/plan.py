@@ -33,8 +33,6 @@ class Plan:
     """Settings with values that would avoid the refusal"""
     lacking: str = ""
     """What the user has yet to give, in place of a refusal"""
-    levels: tuple[Any, ...] = ()
-    """`PlannedLevel`s of a method with levels"""
     counts: tuple[tuple[int, ...], ...] = ()
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -64,7 +62,7 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         so_far = replace(so_far, config=config)
         answer = plans.plan(config, training, runs.home(config.to_json()))
-        return replace(so_far, refusal=checkpoints.form_words(answer.refusal), cures=answer.cures, levels=answer.levels)
+        return replace(so_far, refusal=checkpoints.form_words(answer.refusal), cures=answer.cures)
     except ValueError as error:
         return replace(so_far, refusal=checkpoints.form_words(str(error)), cures=cures_of(error))
     except OSError as error:  # an impossible path, or one without permission
