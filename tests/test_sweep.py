@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from retrofit_core.cli import main
-from retrofit_core.networks.architectures import scaled_spec
 from retrofit_core.runs import RunConfig, comparison, execute, read_config
 from retrofit_core.runs.answers import difference, from_bits
 from retrofit_core.runs.sweep import Sweep, numeric_settings, sweep
@@ -73,12 +72,11 @@ def test_several_processes_make_the_same_records(tmp_path, capsys):
 
 
 def test_a_value_that_cannot_be_is_a_row_with_the_reason(tmp_path, capsys):
-    words = [*WORDS, "--methods", "kf-linear", "--over", "width=0.5,1,3", "--records", str(tmp_path), "--json"]
+    words = [*WORDS, "--methods", "kf-linear", "--over", "samples=20,40,5000", "--records", str(tmp_path), "--json"]
     assert main(words) == 0
     rows = {row["name"]: row for row in seen(capsys)["rows"]}
-    assert [name for name, row in rows.items() if row["reason"]] == ["width 3"]
-    assert "some would represent nothing" in rows["width 3"]["reason"]
-    assert json.loads(read_config(tmp_path / rows["width 0.5"]["key"]).target)["widths"] == [8, 16, 16]
+    assert [name for name, row in rows.items() if row["reason"]] == ["samples 5000"]
+    assert "5000 samples cannot be drawn" in rows["samples 5000"]["reason"]
 
 
 @each_case(
@@ -101,21 +99,6 @@ def test_what_is_no_sweep_is_refused_before_any_work(over, sentence, tmp_path, c
 
 def test_settings_that_the_method_does_not_use_cannot_be_swept():
     plain = numeric_settings(RunConfig(tuple(PARENTS), method="Average"))
-    assert not {"samples", "importance_samples", "ridge", "width"} & plain.keys()
+    assert not {"samples", "importance_samples", "ridge"} & plain.keys()
     with pytest.raises(ValueError, match="Take one seed"):
         Sweep(BASE, "seed", (0, 1, 2), seeds=2)
-
-
-@each_case(
-    ("spec", "scaled"),
-    [
-        ({"architecture": "mlp", "sizes": [64, 48, 10]}, {"sizes": [64, 24, 10]}),
-        ({"architecture": "cnn", "widths": [16, 32, 32]}, {"widths": [8, 16, 16]}),
-        ("vgg11", {"plan": [64, "M", 64, "M", 128, 128, "M", 256, 256, "M", 256, 512, "M"]}),
-        ({"architecture": "resnet", "layers": [1, 1]}, {"width": 32}),
-    ],
-)
-def test_hidden_widths_are_scaled_and_inputs_and_classes_stay(spec, scaled):
-    assert scaled_spec(spec, 0.5).items() >= scaled.items()
-    with pytest.raises(ValueError, match="cannot be scaled"):
-        scaled_spec({"architecture": "vit", "depth": 2}, 0.5)

@@ -84,17 +84,11 @@ def command(name: str, *options: inspect.Parameter, kind: type[TyperCommand] = T
                 say("Error:", error, to=err)
                 raise typer.Exit(2) from None
             except OSError as error:
-                if error.errno not in (*FULL, errno.ENAMETOOLONG):
+                if error.errno not in FULL:
                     raise
                 place = f" ({str(error.filename)[:100]})" if error.filename else ""
-                does_not_fit = error.errno == errno.ENAMETOOLONG
-                say(
-                    f"Error: {error.strerror}{place}. Give a shorter name."
-                    if does_not_fit
-                    else f"Error: could not write{place}: {error.strerror}. Make room, or write to another disk.",
-                    *getattr(error, "__notes__", ()),
-                    to=err,
-                )
+                said = f"Error: could not write{place}: {error.strerror}. Make room, or write to another disk."
+                say(said, *getattr(error, "__notes__", ()), to=err)
                 raise typer.Exit(2) from None
             except (KeyboardInterrupt, Cancelled) as stopped:
                 say("Interrupted. No incomplete files were left behind.", *getattr(stopped, "__notes__", ()), to=err)

@@ -19,14 +19,14 @@ from ..system.settings import Range, setting
 from ..system.texts import names_apart
 from .application import command
 from .checks import check_checkpoints, check_folder, check_replaced
-from .fields import READING, Json, Logits, Overwrite, argument, config_of, options_of
+from .fields import READING, Json, Overwrite, argument, config_of, options_of
 from .terminal import networks_table, out, print_json, progress, say, say_normalisation
 
 LAST_PORT = 65535
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateRequest(Json, Logits):
+class EvaluateRequest(Json):
     """Parameters of `retrofit evaluate`, besides those for reading files."""
 
     models: tuple[Path, ...] = argument(MISSING, "Checkpoints (safetensors, or .pt with a state dict).")

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.measure import Measurement
 from rich.table import Table
 
 from ..runs.config import RunConfig
 from ..system.settings import AT_LEAST_ONE, same_as, setting
 from .application import OfMethods, command
 from .checks import check_checkpoints, check_folder, check_replaced
-from .fields import Json, Logits, Overwrite, argument, config_of, options_of
+from .fields import Json, Overwrite, argument, config_of, options_of
 from .requests import ReproduceRequest
 from .terminal import advised, new_table, out, print_json, progress, say
 
@@ -21,11 +20,10 @@ if TYPE_CHECKING:
     from ..runs.leaderboard import Leaderboard
 
 NOTHING_FUSED = 1  # exit code of a comparison in which no method gave a network
-WIDE = 10_000  # characters, more than any table
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareRequest(Json, Logits, Overwrite):
+class CompareRequest(Json, Overwrite):
     """Parameters of `retrofit compare`, besides the runs' shared config."""
 
     models: tuple[Path, ...] = argument((), "Checkpoints of the parents. The first determines the architecture.")
@@ -37,8 +35,8 @@ class CompareRequest(Json, Logits, Overwrite):
     importance: str = setting("uniform", "Comma-separated importance scores: uniform, conductance, deeplift.")
     over: str | None = setting(
         None,
-        "One method with a numeric setting at three to nine values, as in ridge=0.01x,0.1x,1x: samples, seed, width (of the "
-        "fused network's hidden levels, as multiples) or an option of the method.",
+        "One method with a numeric setting at three to nine values, as in ridge=0.01x,0.1x,1x: samples, seed or an option of the "
+        "method.",
     )
     seeds: int = setting(1, "Runs of each method, with seeds from --seed on; rows are means.", AT_LEAST_ONE)
     images: int | None = setting(None, "Test images, balanced over the classes. Default: all.", AT_LEAST_ONE)
@@ -115,20 +113,12 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
 
 
 def _print_board(board: "Leaderboard", out_folder: Path | None) -> None:
-    """Print the tables, and why a method has no network."""
+    """Print the table, and why a method has no network."""
     out.print(leaderboard_table(board))
-    classes = new_table("network", *board.classes, title="accuracy % per class", figures=True)
-    for row in board.rows:
-        if row["reason"] is None:
-            classes.add_row(row["name"], *("-" if value is None else f"{value:.0f}" for value in row["per_class"]))
-    if Measurement.get(out, out.options.update(width=WIDE), classes).maximum <= out.width:
-        out.print(classes)
-    else:
-        out.print("The accuracies per class need a wider terminal, or --out.")
     for reason in board.reasons:
         say(reason)
     if out_folder is not None:
-        say(f"All accuracies and costs: {out_folder / 'leaderboard.csv'}")
+        say(f"All accuracies, also per class, and costs: {out_folder / 'leaderboard.csv'}")
 
 
 def leaderboard_table(board: "Leaderboard") -> Table:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import json
 from collections.abc import Callable, Collection
 from dataclasses import MISSING
 from math import inf
@@ -20,17 +19,6 @@ T = TypeVar("T")
 READING = ("data", "arch", "mean", "std", "size", "device")
 #: Help texts show no upper end of a range above this one, such as that of seeds.
 LARGEST_END = 10**6
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Logits:
-    """An option of commands that read networks."""
-
-    logits: str | None = setting(
-        None,
-        "For networks that return a dict, a tuple or an object: the entry that holds the logits. Default: the entry "
-        "named logits, or the only tensor.",
-    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,7 +55,7 @@ def options_of(
     """
     hints, settings = get_type_hints(value), settings_of(value)
     fields = [name for name in names or settings if name not in without]
-    fields.sort(key=("logits", "overwrite", "json").__contains__)  # those of several commands come last
+    fields.sort(key=("overwrite", "json").__contains__)  # those of several commands come last
     return [_parameter(settings[name], hints[name], name in arguments) for name in fields]
 
 
@@ -130,27 +118,5 @@ def config_of(context: typer.Context, **chosen: Any) -> RunConfig:
     Args:
         chosen: see `value_of`.
     """
-    arch = with_logits(context.params.get("arch"), context.params.get("logits"))
     chosen = {"models": tuple(map(str, context.params.get("models") or ())), **chosen}
-    return value_of(context, RunConfig, arch=arch, **chosen)
-
-
-def with_logits(arch: str | None, logits: str | None) -> str | None:
-    """Architecture from `--arch` and `--logits`.
-
-    Raises:
-        ValueError: --logits is given without a user network.
-    """
-    if logits is None:
-        return arch
-    from ..networks.architectures import is_foreign, parse
-
-    spec = {"architecture": arch}
-    if arch is not None and arch.lstrip().startswith("{"):
-        spec = parse(arch)
-    if not is_foreign(spec["architecture"]):
-        raise ValueError(
-            "--logits selects an output of your own network: name that network with --arch package.module:function. "
-            "The library's networks return one tensor."
-        )
-    return json.dumps({**spec, "logits": logits})
+    return value_of(context, RunConfig, **chosen)

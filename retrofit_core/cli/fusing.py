@@ -15,7 +15,7 @@ from ..system.registry import known_name
 from ..system.settings import setting
 from .application import OfMethods, command
 from .checks import check_alone, check_checkpoints, check_output, check_replaced, read_by
-from .fields import Json, Logits, Overwrite, argument, config_of, options_of
+from .fields import Json, Overwrite, argument, config_of, options_of
 from .terminal import (
     arch_words,
     networks_table,
@@ -30,14 +30,13 @@ from .terminal import (
 
 if TYPE_CHECKING:
     from ..fusion.results import LevelReport
-    from ..inspection.analysis import Analysis
 
 #: Parameters allowed with --record and without checkpoints.
 BESIDE_RECORD = ("record", "out", "overwrite", "json", "analyse")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FuseRequest(Json, Overwrite, Logits):
+class FuseRequest(Json, Overwrite):
     """Parameters of `retrofit fuse`, besides the run's config."""
 
     models: tuple[Path, ...] = argument((), "Checkpoints of the parents. The first determines the architecture.")
@@ -99,11 +98,6 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
         out.print(_levels_table(result.levels, title(config)))
     if result.note:
         out.print(result.note, soft_wrap=True)
-    for index, report in enumerate(result.importance):
-        if gaps := report.get("completeness_gap"):
-            percents = " ".join(f"{gap:.1%}" for gap in gaps)
-            score = result.config.get("chosen", {}).get("importance", config.importance)
-            out.print(f"completeness gap of parent {index}'s {score} per level: {percents}")
     if networks:
         say_normalisation(config, config.models, read_images(config, "train"))
         out.print(networks_table(networks))
@@ -122,7 +116,7 @@ def made_words(decided: Mapping[str, Any], parents: int) -> str:
 
 
 def _analyse(record: Path, quiet: bool) -> None:
-    """Add the analysis of its levels to a finished record, and print it."""
+    """Add the analysis of its levels to a finished record."""
     from ..runs import analyse_record
 
     with progress(quiet) as monitor:
@@ -130,23 +124,10 @@ def _analyse(record: Path, quiet: bool) -> None:
     if quiet:
         facts = {name: getattr(analysis, name) for name in ("accuracy", "samples", "missing", "seconds")}
         return print_json({"levels": [level.name for level in analysis.levels], **facts})
-    out.print(_analysis_table(analysis, str(record)))
+    out.print(f"The analysis of {len(analysis.levels)} levels is in {record}; `retrofit app` draws it.", soft_wrap=True)
     for what, why in analysis.missing.items():
         out.print(f"No {what}: {why}", soft_wrap=True)
     return None
-
-
-def _analysis_table(analysis: "Analysis", title: str) -> Table:
-    table = new_table("level", "kept %", "accuracy %", title=title)
-    table.caption = (
-        "kept: mean share of the parents' neurons' variance that the fused neurons explain; accuracy: on "
-        f"{analysis.samples} test images, had the fusion stopped after the level"
-    )
-    accuracy = [f"{value:.2f}" for value in analysis.accuracy] or ["-"] * (len(analysis.levels) + 1)
-    table.add_row("(the ensemble)", "", accuracy[0])
-    for level, value in zip(analysis.levels, accuracy[1:], strict=True):
-        table.add_row(level.name, f"{100 * level.kept.mean().item():.1f}", value)
-    return table
 
 
 def _levels_table(levels: "Sequence[LevelReport]", title: str) -> Table:

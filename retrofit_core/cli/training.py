@@ -9,7 +9,7 @@ from ..system.settings import COUNT, setting
 from ..training.config import TrainConfig
 from .application import command
 from .checks import check_alone, check_folder, check_replaced
-from .fields import Json, Logits, Overwrite, options_of, value_of, with_logits
+from .fields import Json, Overwrite, options_of, value_of
 from .terminal import advised, arch_words, networks_table, new_table, out, pixel_words, print_json, progress, say_next
 
 #: Parameters of a fine-tuning; its record determines the others.
@@ -18,7 +18,7 @@ LOOP = ("epochs", "batch", "learning_rate", "precision", "augment", "seed")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainRequest(Json, Logits, Overwrite):
+class TrainRequest(Json, Overwrite):
     """Parameters of `retrofit train`, besides the training config."""
 
     resume: bool = setting(False, "Resume where the same command stopped.")
@@ -49,12 +49,11 @@ def train_command(context: typer.Context, asked: TrainRequest) -> None:
     """
     if asked.record is not None:
         check_alone(context, "--record determines the networks and the data", beside=(*OF_FINETUNING, *LOOP))
-        return _finetune(asked, asked.record, value_of(context, TrainConfig, arch=TrainConfig.arch))
+        return _finetune(asked, asked.record, value_of(context, TrainConfig))
     from ..training.files import AGAIN
     from ..training.parents import train_parents
 
-    archs = context.params["arch"] or TrainConfig.arch
-    config = value_of(context, TrainConfig, arch=tuple(with_logits(arch, asked.logits) or "" for arch in archs))
+    config = value_of(context, TrainConfig)
     folder = asked.out or Path("parents")
     check_folder(folder, "--out")
     with advised(AGAIN), progress(asked.json) as monitor:

@@ -20,8 +20,6 @@ from .sizes import Fit
 from .splitfiles import NAMES, SplitFiles
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
-# Image formats that are not decoded here.
-OTHER_SUFFIXES = (".tif", ".tiff", ".gif", ".ppm", ".pgm", ".heic", ".jp2", ".jfif", ".avif", ".tga")
 
 
 def find(folder: Path, split: str) -> SplitFiles | None:
@@ -34,7 +32,6 @@ def find(folder: Path, split: str) -> SplitFiles | None:
     """
     splits = {name: subfolders_of(folder / name) for names in NAMES.values() for name in names}
     if any(splits.values()):
-        _check_is_split(folder, {name for name, classes in splits.items() if classes})
         classes = next((splits[name] for name in NAMES[split] if splits[name]), [])
         names, part = [path.name for path in splits["train"] or classes], None
         if unknown := sorted({path.name for path in classes} - set(names)):
@@ -58,16 +55,6 @@ def find(folder: Path, split: str) -> SplitFiles | None:
             f"{classes[0].parent} has the single class folder {names[0]!r}: give the folder whose subfolders are the classes."
         )
     return SplitFiles(partial(_read, classes, names, part), classes=tuple(names), files=tuple(classes))
-
-
-def _check_is_split(folder: Path, splits: set[str]) -> None:
-    """Refuse a single split beside folders of images: it may be a class."""
-    others = (path.name for path in subfolders_of(folder) if path.name not in splits and _has_image(path))
-    if len(splits) == 1 and (other := next(others, None)):
-        raise ValueError(
-            f"{folder} has the folder {min(splits)!r}, which may be a split, or a class next to {other!r}: move class folders "
-            f"into a folder 'train', or remove {other!r}."
-        )
 
 
 def read(files: list[list[str]], labels: Iterable[int], channels: int, fit: Fit | None) -> Content:
@@ -94,16 +81,11 @@ def images_in(folder: Path) -> list[str]:
     """The images in a folder and its subfolders, in order, without following links to folders.
 
     Raises:
-        ValueError: no images, images in an unsupported format, or something unreadable.
+        ValueError: no images, or something unreadable.
     """
     paths = []
     for parent, names in sorted(walk(folder, _refuse)):
-        for name in names:
-            suffix = os.path.splitext(name)[1].lower()
-            if suffix in OTHER_SUFFIXES:
-                raise ValueError(f"{parent}/{name} is no {', '.join(SUFFIXES)}: convert or remove it.")
-            if suffix in SUFFIXES:
-                paths.append(os.path.join(parent, name))
+        paths += [os.path.join(parent, name) for name in names if os.path.splitext(name)[1].lower() in SUFFIXES]
     if not paths:
         raise ValueError(f"class folder {folder} holds no images ({', '.join(SUFFIXES)}): add images or remove it.")
     return paths
@@ -145,7 +127,7 @@ def subfolders_of(folder: Path) -> list[Path]:
 
 def _has_image(folder: Path) -> bool:
     names = (name for _, names in walk(folder, _refuse) for name in names)  # without hidden ones
-    return any(os.path.splitext(name)[1].lower() in SUFFIXES + OTHER_SUFFIXES for name in names)
+    return any(os.path.splitext(name)[1].lower() in SUFFIXES for name in names)
 
 
 def _refuse(error: OSError) -> None:

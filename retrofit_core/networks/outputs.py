@@ -223,7 +223,7 @@ def _found(output: object, which: str | int | None, network: str) -> str | int |
     kind = type(output).__name__.removeprefix("immutable_")  # torch.fx's own lists and dicts
     raise ValueError(
         f"{network} returns {kind}, not one tensor, and which of its tensors ({listed}) holds the logits is not known. Say "
-        "so: --logits NAME (logits=... in Python; of a tuple the place, from 0)."
+        'so: logits=NAME in Python (of a tuple the place, from 0), "logits": NAME in the JSON of --arch.'
     )
 
 

@@ -1,16 +1,13 @@
 """Sweeps: a comparison of a run with itself, with one numeric setting at several values."""
 
-import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..methods import METHODS
-from ..networks.architectures import scaled_spec
-from ..networks.checkpoints import read_metadata
 from ..system.registry import find, known_name
-from ..system.settings import Range, Setting, settings_of
+from ..system.settings import Setting, settings_of
 from ..system.texts import read_value
 from .comparison import compare_runs
 from .config import RunConfig
@@ -19,25 +16,16 @@ from .leaderboard import Leaderboard
 
 LEAST, MOST = 3, 9
 NUMBER = r"[\d.e+-]+x?"
-WIDTH = Setting(
-    "width",
-    1.0,
-    (float,),
-    (),
-    "hidden widths of the fused network, as multiples of the target's or parent 0's",
-    Range(0, 16, without_low=True),
-)
 #: Numeric settings of a run itself -> what its method must take (`Takes`).
 OF_RUNS = {"samples": "uses_data", "augment": "uses_data", "importance_samples": "importance", "seed": "uses_data"}
 
 
 def numeric_settings(base: RunConfig) -> dict[str, Setting]:
-    """The settings of a run that can be swept, by name: its own, its method's, and the width of its target."""
+    """The settings of a run that can be swept, by name: its own and its method's."""
     method = METHODS[base.method]
     own = {name: settings_of(RunConfig)[name] for name, needed in OF_RUNS.items() if getattr(method.takes, needed)}
     options = method.settings({**(base.options or {}), "importance": base.importance})
-    numeric = {name: entry for name, entry in options.items() if {int, float} & set(entry.kinds)}
-    return {**own, **({WIDTH.name: WIDTH} if method.takes.target else {}), **numeric}
+    return own | {name: entry for name, entry in options.items() if {int, float} & set(entry.kinds)}
 
 
 def place(value: float | str) -> float:
@@ -96,10 +84,6 @@ class Sweep:
         return configs
 
     def _at(self, value: Any) -> RunConfig:
-        if self.over == WIDTH.name:
-            target, first = self.base.target, self.base.models[0]
-            spec = target if target and not Path(target).is_file() else read_metadata(target or first)["architecture"]
-            return replace(self.base, target=json.dumps(scaled_spec(spec, value)))
         if self.over in OF_RUNS:
             return replace(self.base, **{self.over: value})
         return replace(self.base, options={**(self.base.options or {}), self.over: value})

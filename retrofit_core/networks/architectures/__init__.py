@@ -42,7 +42,6 @@ __all__ = [
     "is_foreign",
     "parse",
     "recognise",
-    "scaled_spec",
 ]
 
 ARCHITECTURES: dict[str, type[Architecture]] = {"mlp": MLP, "cnn": CNN, "vgg": VGG, "resnet": ResNet, "vit": ViT}
@@ -256,31 +255,6 @@ def _is_usable(key: str, value: object) -> bool:
     if key == "dropout":
         return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
     return is_count(value, DEEPEST if key == "depth" else LARGEST)
-
-
-def scaled_spec(spec: str | Mapping[str, Any], factor: float) -> dict[str, Any]:
-    """A network's spec with its hidden widths scaled (VGG: all but the first and last convolution's, as in the paper).
-
-    Args:
-        spec: as for `build`, or a user's text, see `parse`.
-    Raises:
-        ValueError: an architecture whose widths are no part of its spec.
-    """
-    spec = parse(spec) if isinstance(spec, str) else dict(spec)
-
-    def times(width: int) -> int:
-        return max(1, round(width * factor))
-
-    match spec:
-        case {"sizes": [inputs, *hidden, outputs]}:
-            return {**spec, "sizes": [inputs, *map(times, hidden), outputs]}
-        case {"widths": widths}:
-            return {**spec, "widths": [*map(times, widths)]}
-        case {"plan": plan}:
-            return {**spec, "plan": vgg.scaled(plan, factor)}
-        case {"architecture": "resnet"}:
-            return {**spec, "width": times(spec.get("width", 64))}
-    raise ValueError(f"the widths of {spec['architecture']!r} cannot be scaled. Those of mlp, cnn, vgg and resnet can.")
 
 
 def is_count(value: object, largest: int = LARGEST) -> bool:
