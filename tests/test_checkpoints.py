@@ -186,16 +186,6 @@ def test_missing_files_and_unknown_suffixes(tmp_path):
         load_model(tmp_path)
 
 
-def test_a_file_of_save_pretrained_whose_names_are_others_says_what_to_do(model, tmp_path):
-    renamed = {f"vit.encoder.{name.replace('fc', 'dense.')}": tensor for name, tensor in model.state_dict().items()}
-    torch.save(renamed, tmp_path / "model.bin")
-    with pytest.raises(ValueError, match=r"Name another one with --arch"):
-        load_model(tmp_path / "model.bin", model.spec)
-    (tmp_path / "config.json").write_text('{"model_type": "vit", "transformers_version": "5.0"}')
-    with pytest.raises(ValueError, match=r"written by save_pretrained.* from_pretrained"):
-        load_model(tmp_path / "model.bin", model.spec)
-
-
 def test_names_that_cannot_be_written(model, tmp_path):
     with pytest.raises(ValueError, match=r"end in \.safetensors"):
         save_model(model, tmp_path / "m.pt")

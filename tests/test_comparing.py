@@ -68,8 +68,8 @@ def test_methods_of_ones_own_and_reasons(models, data):
         raise RuntimeError("out of luck")
 
     methods = {"first": lambda models, data: models[0], "broken": broken}
-    rows = {row["name"]: row for row in compare(models, data, test, methods, logits=0, names=["A", "B"]).rows}
-    assert rows["first"]["accuracy"] == rows["A"]["accuracy"] and rows["first"]["reason"] is None
+    rows = {row["name"]: row for row in compare(models, data, test, methods, logits=0).rows}
+    assert rows["first"]["accuracy"] == rows["parent 0"]["accuracy"] and rows["first"]["reason"] is None
     assert rows["broken"]["reason"] == "failed: RuntimeError: out of luck" and rows["broken"]["accuracy"] is None
     board = compare([*models, Pair(2)], data, test, "hf-linear,zipit+repair=true", logits=0)
     reasons = {row["name"]: row["reason"] for row in board.rows if row["method"]}
@@ -140,11 +140,9 @@ def test_seeds_are_boards_of_one_seed_each(models, data):
 
 
 def test_the_board_prints_its_rows_and_what_auto_chose(models, data):
-    board = compare(
-        models, data, load("digits", "test"), "auto,average", logits=0, names=["A|[x]", "B_1"], device="cpu"
-    )
+    board = compare(models, data, load("digits", "test"), "auto,average", logits=0, device="cpu")
     auto = next(row for row in board.rows if row["name"] == "Auto")
-    assert auto["chose"] and f"Auto: {auto['chose']}" in str(board) and "A|[x]" in str(board)
+    assert auto["chose"] and f"Auto: {auto['chose']}" in str(board)
     assert all(f"{row['accuracy']:.2f}" in str(board) for row in board.rows)
 
 
@@ -200,16 +198,6 @@ def test_data_that_can_be_read_once_are_read_once():
     for of_once in (board, again):
         assert [row["accuracy"] for row in of_once.rows] == [row["accuracy"] for row in expected.rows]
         assert not of_once.reasons
-
-
-@pytest.mark.parametrize("names", [["A", "A"], ["KF-Linear, uniform", "Average"]])
-def test_networks_of_one_name_or_of_a_method_are_told_apart(names):
-    parents, x, y = [mlp((6, 8, 4), seed=k).float() for k in range(2)], normal(40, 6).float(), labels(40, 4)
-    board = compare(parents, (x, y), (x, y), "average,kf-linear", names=names)
-    assert len({row["name"] for row in board.rows}) == 4
-    best = board.rows[0]["accuracy"]
-    for row in board.rows:
-        assert row["difference"] == pytest.approx(row["accuracy"] - best)
 
 
 class Applied(nn.Module):

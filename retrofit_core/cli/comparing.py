@@ -45,12 +45,6 @@ class CompareRequest(Json, Overwrite):
         "Save each run's record in this folder (with --over: runs, by default). Finished runs are not repeated, so you can "
         "resume an interrupted comparison.",
     )
-    evaluate: bool = setting(
-        False, "Evaluate each run's networks and save the results in its record, like `retrofit fuse --evaluate`."
-    )
-    analyse: bool = setting(
-        False, "Analyse each run's levels and save the analysis in its record, like `retrofit fuse --analyse`."
-    )
     jobs: int = same_as(ReproduceRequest, "jobs")
     out: Path | None = setting(
         None,
@@ -75,7 +69,7 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     if not asked.models:
         raise ValueError("name at least one checkpoint.")
     records = asked.records or (Path("runs") if asked.over else None)
-    if records is None and (asked.analyse or asked.jobs > 1):
+    if records is None and (context.params["analyse"] or asked.jobs > 1):
         raise ValueError("--analyse and --jobs keep what they make in records: name their folder (--records).")
     for option, folder in (("--out", asked.out), ("--records", records)):
         check_folder(folder, option)

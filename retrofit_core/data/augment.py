@@ -100,10 +100,8 @@ def copies(
     Random crop, flip (if the data set allows it) and AutoAugment if a policy is given, as in training.
 
     Raises:
-        ValueError: a negative count; or as `auto_augment`.
+        ValueError: as in `auto_augment`.
     """
-    if count < 0:
-        raise ValueError(f"augmented copies of each image: 0 or more. Found {count}.")
     pixels, labels = images.pixels(rows), images.labels[rows]
     padding = usual_padding(images.shape)
     moved = [augmented(padding, images.mirrors, policy, pixels, generator) for _ in range(count)]

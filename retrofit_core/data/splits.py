@@ -129,13 +129,7 @@ def write_splits(
     split: str = "",
     training_set: str = "",
 ) -> None:
-    """Write a splits file for `read_splits`, atomically.
-
-    Raises:
-        ValueError: checkpoint names are given, but not one per part.
-    """
-    if model_files and len(model_files) != len(parts):
-        raise ValueError(f"{len(parts)} parts cannot be named after {len(model_files)} checkpoints.")
+    """Write a splits file for `read_splits`, atomically."""
     n_classes = int(labels.max()) + 1
     entries: list[dict[str, Any]] = [
         {

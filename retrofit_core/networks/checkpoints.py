@@ -6,7 +6,7 @@ A checkpoint's metadata may hold "architecture" (a spec, see `architectures` and
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -197,30 +197,15 @@ def _spec(
         if isinstance(stored, dict):  # in other people's files it is prose
             return stored
         return _recognised(state)
-    if names := user_code.names_in(arch):
-        if isinstance(stored, dict) and stored.get("architecture") in composites.COMPOSITES:
-            return stored
-        asked = _one_of(arch, names, stored)
-    else:
-        asked = architectures.parse(arch) if isinstance(arch, str) else dict(arch)
+    names = user_code.names_in(arch)
+    if isinstance(stored, dict) and names and (len(names) > 1 or stored.get("architecture") in composites.COMPOSITES):
+        return stored  # of several, the one that the file names
+    asked = architectures.parse(arch if isinstance(arch, str) else json.dumps(dict(arch)))
     if not architectures.is_foreign(asked.get("architecture")):
         return _completed(asked, state)
     if isinstance(stored, dict) and stored.get("architecture") == asked["architecture"]:
         return {**stored, **asked}
     return asked if like is None else architectures.fitted(asked, like.shape, len(like.classes))
-
-
-def _one_of(arch: str | Mapping[str, Any], names: list[str], stored: object) -> dict[str, Any]:
-    """The factory that the user named; of several, the one that the file names."""
-    if len(names) > 1:
-        if isinstance(stored, dict) and stored.get("architecture") in [user_code.canonical(name) for name in names]:
-            return stored
-        raise ValueError(
-            f"it does not say which of the architectures {', '.join(names)} it has. Name one for this file alone."
-        )
-    return (
-        architectures.parse(arch) if isinstance(arch, str) else {**arch, "architecture": user_code.canonical(names[0])}
-    )
 
 
 def _recognised(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,19 +229,6 @@ def _completed(spec: dict[str, Any], state: Mapping[str, Any]) -> dict[str, Any]
     return next((each for each in full if each.keys() != spec.keys()), spec)
 
 
-def _hugging_face(path: Path) -> str:
-    """Advice on a file that Hugging Face's save_pretrained wrote, whose keys may differ from the network's."""
-    with suppress(OSError, ValueError, AttributeError):
-        config = files.json_of(path.parent / "config.json")
-        if "transformers_version" in config:
-            return (
-                "It was written by save_pretrained, which may rename tensors: read it with from_pretrained in Python, and write "
-                "it again with torch.save(model.state_dict(), 'network.pt'). If it is another network, name that one "
-                "with --arch (arch= in Python)."
-            )
-    return ""
-
-
 def _check_fit(expected: Mapping[str, Tensor], state: Mapping[str, Tensor], path: Path) -> None:
     """Refuse missing and unexpected keys and wrong shapes."""
     missing, unexpected = expected.keys() - state.keys(), state.keys() - expected.keys()
@@ -264,9 +236,7 @@ def _check_fit(expected: Mapping[str, Tensor], state: Mapping[str, Tensor], path
         if names:
             rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
             listed = ", ".join(sorted(names)[:NAMED]) + rest
-            raise ValueError(
-                f"{path} does not fit its architecture: it {fault} {listed}. {_hugging_face(path) or OTHER_ARCH}"
-            )
+            raise ValueError(f"{path} does not fit its architecture: it {fault} {listed}. {OTHER_ARCH}")
     for name, tensor in state.items():
         if tensor.shape != expected[name].shape:
             raise ValueError(

@@ -36,7 +36,7 @@ from ..system.labels import check_classes, class_labels
 from ..system.monitor import Cancelled, Monitor
 from ..system.registry import function_name, known_name
 from ..system.settings import settings_of
-from ..system.texts import names_apart, read_options
+from ..system.texts import read_options
 from ..training.evaluation import NotANumber, as_bits, as_logits, measured, scores
 from .answers import METRIC_RESAMPLES, difference, metric_difference
 from .config import choice_of, title_of
@@ -126,13 +126,10 @@ class Leaderboard:
     @property
     def caption(self) -> str:
         """What the columns of the summary mean."""
-        unit = "" if self.metric else ", in points"
-        seeds = max((len(row["per_seed"] or [0]) for row in self.rows), default=1)
-        over = f"samples and {seeds} seeds" if seeds > 1 else "samples"
-        error = "" if self.metric else "ECE: expected calibration error; "
+        unit, error = ("", "") if self.metric else (", in points", "ECE: expected calibration error; ")
         return (
-            f"to best: 95 % interval of the gap to the first row{unit} (paired bootstrap over {over}); {error}sec.: seconds of "
-            "the fusion; M ops: million multiply-adds per sample"
+            f"to best: 95 % interval of the gap to the first row{unit} (paired bootstrap over samples and seeds); {error}sec.: "
+            "seconds of the fusion; M ops: million multiply-adds per sample"
         )
 
     @property
@@ -166,7 +163,6 @@ def compare(
     metric: Metric | None = None,
     seeds: int = 1,
     logits: str | int | None = None,
-    names: Sequence[str] | None = None,
     monitor: Monitor | None = None,
     **keywords: Any,
 ) -> Leaderboard:
@@ -185,7 +181,6 @@ def compare(
             the accuracy, also for Auto; it is called on 500 resamplings of the samples for its interval.
         seeds: run each method with so many seeds, from `seed` on; rows are means, and intervals cover samples and seeds.
         logits: see `fuse`.
-        names: of the parents; default: parent 0, parent 1, ...; equal ones, and those of methods, get a number.
         keywords: for all methods that have them, such as seed=0, device="cpu", target=network, memory=bytes;
             importance="uniform,conductance" are scores, for the methods that use one; importance_data: default: the fusion data.
     Returns:
@@ -221,10 +216,7 @@ def compare(
     measure = Measure(test, packing=packing, metric=metric, monitor=monitor)
     if metric is None:
         check_classes(measure.labels, min(shape[0] for shape in shapes.values()), measure.title, "the networks")
-    titles = names_apart([*(row["name"] for row, _ in entrants), *(names or parents)])[len(entrants) :]
-    if len(titles) != len(parents):
-        raise ValueError(f"{len(titles)} names for {len(parents)} networks: give one for each, or none.")
-    *_, rows = rank(dict(zip(titles, parents.values(), strict=True)), entrants, measure, device=device, monitor=monitor)
+    *_, rows = rank(parents, entrants, measure, device=device, monitor=monitor)
     return Leaderboard(rows, list(map(str, measure.classes)), measure.title, len(measure.labels), measure.metric_name)
 
 

@@ -1,8 +1,7 @@
-"""Training batches: pixels kept on the device or decoded ahead, augmented there in blocks, mixed by CutMix."""
+"""Training batches: pixels kept on the device or decoded, augmented there in blocks, mixed by CutMix."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
@@ -14,10 +13,7 @@ BLOCK_BYTES = 32 * 2**20
 
 
 class PixelSource:
-    """Pixels and labels of some rows, read once if they fit into `budget` bytes, else on every use.
-
-    If they do not fit, a thread decodes one block ahead while the device works on the current one.
-    """
+    """Pixels and labels of some rows, read once if they fit into `budget` bytes, else on every use."""
 
     def __init__(self, images: Images, rows: Tensor, device: torch.device, budget: int) -> None:
         self.images, self.rows, self.device = images, rows, device
@@ -27,18 +23,10 @@ class PixelSource:
 
     def read(self, chunks: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         """Pixels (n, C, H, W) uint8 and labels (n,) on the device for each chunk of positions in `rows`."""
-        if self.held is not None:
-            for chunk in chunks:
-                positions = chunk.to(self.device)
-                yield self.held[positions], self.labels[positions]
-            return
-        with ThreadPoolExecutor(1, "decode") as pool:
-            pending = [pool.submit(self.images.pixels, self.rows[chunk]) for chunk in chunks[:1]]
-            for chunk, following in zip(chunks, [*chunks[1:], None], strict=True):
-                pixels = pending.pop().result()
-                if following is not None:
-                    pending.append(pool.submit(self.images.pixels, self.rows[following]))
-                yield pixels.to(self.device), self.labels[chunk.to(self.device)]
+        for chunk in chunks:
+            positions = chunk.to(self.device)
+            pixels = self.images.pixels(self.rows[chunk]).to(self.device) if self.held is None else self.held[positions]
+            yield pixels, self.labels[positions]
 
 
 def steps_in(rows: int, batch: int) -> int:

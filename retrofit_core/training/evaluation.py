@@ -221,17 +221,11 @@ def _outputs(model: Callable[[Tensor], Tensor], images: Images, rows: Tensor, de
             f"the model does not take the images of data set {images.name!r} ({shape}): {first_line(error)}."
             f"{channel_advice(images)}"
         ) from error
-    if outputs.dim() > 0 and len(outputs) == len(rows):
-        check_class_scores(outputs.shape[1:], "an accuracy", NO_ACCURACY)
-    if outputs.dim() == 2 and len(outputs) == len(rows) and outputs.shape[1] != len(images.classes):
+    check_class_scores(outputs.shape[1:], "an accuracy", NO_ACCURACY)
+    if outputs.shape != (len(rows), len(images.classes)):
         raise ValueError(
             f"the network has {outputs.shape[1]} classes, data set {images.name!r} has {len(images.classes)}: its "
             "outputs need one column for each class. Use a network with as many classes, or other data."
-        )
-    if outputs.shape != (len(rows), len(images.classes)):
-        raise ValueError(
-            f"the model's outputs have the shape {tuple(outputs.shape)} for {len(rows)} images of data set "
-            f"{images.name!r}, wanted {(len(rows), len(images.classes))}: one column for each class."
         )
     return outputs.float().cpu()
 

@@ -45,7 +45,7 @@ def facts_of(images: Images, rows: Tensor, recipe: dict[str, Any], size: int | N
 
 
 def check_data(images: Images, rows: Tensor, test: Images | None, monitor: Monitor) -> None:
-    """Check all data before training: decode every image, and refuse test images of classes without training images.
+    """Decode every image before training.
 
     Args:
         rows: the training rows that will be used.
@@ -53,14 +53,6 @@ def check_data(images: Images, rows: Tensor, test: Images | None, monitor: Monit
         ValueError: names the file or row.
     """
     if test is not None:
-        absent = torch.bincount(images.labels, minlength=len(images.classes)) == 0
-        if len(wrong := absent[test.labels].nonzero().flatten()):
-            row = int(wrong[0])
-            raise ValueError(
-                f"row {row} of the {test.split} split of data set {images.name!r} is of the class "
-                f"{test.classes[int(test.labels[row])]!r}, but no training image is: remove it, or add training "
-                "images of that class."
-            )
         check_images(test, monitor=monitor)
     check_images(images, rows, monitor)
 

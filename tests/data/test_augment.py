@@ -77,8 +77,6 @@ def test_copies_follow_their_images_with_their_labels():
     assert torch.equal(copies(images, rows, 2, draw())[0], pixels)
     assert not torch.equal(copies(images, rows, 2, draw(1))[0], pixels)
     assert torch.equal(copies(images, rows, 0, draw())[0], images.pixels(rows))
-    with pytest.raises(ValueError, match="0 or more. Found -1"):
-        copies(images, rows, -1, draw())
 
 
 def test_padding_of_the_paper_and_of_small_images():

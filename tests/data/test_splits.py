@@ -146,8 +146,6 @@ def test_missing_split_file_and_overlap_in_a_full_split(tmp_path):
     labels = torch.zeros(5, dtype=torch.int64)
     write_splits(tmp_path / "s.json", full(labels, 2), labels, split="full")
     assert [len(rows) for rows in read_splits(tmp_path / "s.json", FILES, 5)] == [5, 5]
-    with pytest.raises(ValueError, match="2 parts cannot be named after 1 checkpoints"):
-        write_splits(tmp_path / "s.json", full(labels, 2), labels, model_files=["a"])
 
 
 def test_shards_that_are_said_are_the_parts():
