@@ -8,7 +8,7 @@
     python benchmarks/breadth.py --table               write docs/breadth.md from the record, measure nothing
 
 Each network gets random weights. Asked is, with reasons where the answer is no:
-- levels: how many there are between places where one tensor is alive, and of which kind; what had to be taken whole;
+- levels: how many a gradient fit has, and how many of them are one layer;
 - aligned: whether the symmetry of its neurons is known, so that a copy with reordered neurons computes the same;
 - closed form: whether KF-Linear accepts it, inside of its blocks or as a chain.
 
@@ -33,10 +33,13 @@ from machine import read, write
 from torch import Tensor, nn
 
 from retrofit_core.fusion.fit import Ridge
-from retrofit_core.fusion.joint_spaces import Levels
+from retrofit_core.fusion.grouping import KMeans
+from retrofit_core.graph.blocks import in_blocks
+from retrofit_core.graph.fit import ClosedForm
+from retrofit_core.graph.groups import Groups
+from retrofit_core.graph.heads import heads_of
+from retrofit_core.graph.network import networks_of
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.levels import cut_trace, is_branched, partition, single_level, trace_classifier
-from retrofit_core.networks.spaces import with_spaces
 from retrofit_core.networks.symmetry import neuron_groups, shuffled
 from retrofit_core.system.registry import first_line
 
@@ -238,24 +241,12 @@ def enlivened(model: nn.Module) -> None:
 
 
 def levels_of(model: nn.Module, x: Tensor) -> dict[str, Any]:
-    """How many levels, how many of them affine, and what was taken whole."""
-    levels = partition(model, x)
-    kinds = [level.kind for level in levels]
-    if single_level(kinds):
+    """How many levels of a gradient fit, and how many of them are one layer."""
+    (net,) = networks_of([model], x)
+    blocks, ends = in_blocks(net).layers, {layer.end for layer in net.layers}
+    if len(blocks) == 1:
         return {"reason": "one single level"}
-    whole = [
-        name
-        for level in levels
-        for name, module in level.module.named_modules()
-        if name and foreign(module) and any(True for _ in module.parameters())
-    ]
-    return {"levels": len(levels), "affine": sum(kind != "not affine" for kind in kinds), "whole": sorted(set(whole))}
-
-
-def foreign(module: nn.Module) -> bool:
-    """Whether a module in a trace is none of torch's own layers."""
-    own = type(module).__module__.startswith(("torch.nn", "torch.fx")) or type(module) is nn.Module
-    return not own and not isinstance(module, nn.modules.conv._ConvNd)  # one that standardises its weight is a layer
+    return {"levels": len(blocks), "affine": sum(block.end in ends for block in blocks)}
 
 
 def aligned(model: nn.Module, x: Tensor) -> dict[str, Any]:
@@ -266,12 +257,9 @@ def aligned(model: nn.Module, x: Tensor) -> dict[str, Any]:
 
 def closed_form(model: nn.Module, x: Tensor) -> dict[str, Any]:
     """Levels of the closed form, and whether they lie inside of blocks."""
-    trace = trace_classifier(model, x)
-    levels = cut_trace(trace, Ridge.levels)
-    Ridge().check(Levels([levels], levels), x)
-    levels = with_spaces(trace, levels, "the network")
-    Ridge().check(Levels([levels], levels), x)
-    return {"levels": len(levels), "inside": is_branched(levels)}
+    (net,) = networks_of([model], x)
+    ClosedForm(Ridge(), Groups([net, net], KMeans()), any(heads_of(net, [x])))
+    return {"levels": len(net.layers), "inside": net.branched}
 
 
 #: What is asked of each network.

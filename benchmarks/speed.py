@@ -12,7 +12,6 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,14 @@ from machine import facts, product_rate, read, shared_folder, write
 from pairs import PAIRS, config
 from sklearn import cluster
 
-from retrofit_core import METHODS, importance_scores, partition
+from retrofit_core import METHODS, importance_scores
 from retrofit_core.fusion.grouping import KMeans
 from retrofit_core.fusion.importance import Conductance
-from retrofit_core.fusion.joint_spaces import Levels
 from retrofit_core.fusion.moments import lags, solve
 from retrofit_core.fusion.results import LevelReport
-from retrofit_core.fusion.walk import Walk
-from retrofit_core.networks.levels import Level
+from retrofit_core.graph.layers import Layer
+from retrofit_core.graph.network import Network, networks_of
+from retrofit_core.graph.walk import Step, Walk
 from retrofit_core.runs import read_inputs
 from retrofit_core.system import device as devices
 from retrofit_core.system.runtime import Runtime
@@ -68,8 +67,8 @@ def linear(inputs: Any, device: torch.device) -> dict[str, Any]:
             phase: statistics.median(total(run.levels, phase) for run in runs)
             for phase in ("forward", "moments", "solve", "group", "report")
         }
-        levels = partition(runs[0].model, x[:1])
-        counts = [level_operations(r, level) for r, level in zip(runs[0].levels, levels, strict=True)]
+        (net,) = networks_of([runs[0].model], x)
+        counts = [level_operations(r, net, layer) for r, layer in zip(runs[0].levels, net.layers, strict=True)]
         products, solves, reported = (sum(count) for count in zip(*counts, strict=True))
         floor = forward + products / rates["torch.float32"] + solves / rates["torch.float64"]
         with_report = floor + reported / rates["torch.float64"]
@@ -100,12 +99,10 @@ def forward_pass(models: list[torch.nn.Module], x: torch.Tensor) -> None:
                 model(batch)
 
 
-def level_operations(report: LevelReport, level: Level) -> tuple[int, int, int]:
+def level_operations(report: LevelReport, net: Network, layer: Layer) -> tuple[int, int, int]:
     """Floating-point operations of one level's moments, of its solve, and of the unavoidable error; symmetric products
     count half."""
-    assert level.affine is not None
-    p = level.affine.weight[0].numel() + (level.affine.bias is not None)
-    n, m, d = report.rows, sum(report.widths), report.width
+    p, n, m, d = layer.inputs, report.rows, sum(report.widths), report.width
     if report.form == "dual":
         kernel, factor, solution, gram, weights = (
             n * n * p,
@@ -115,9 +112,9 @@ def level_operations(report: LevelReport, level: Level) -> tuple[int, int, int]:
             2 * n * d * (m + p),
         )
         return 0, kernel + factor + solution + gram + n * m * m + weights, factor + solution
-    side = isqrt(level.positions)  # of the pair's maps, which are square
-    by_lags = lags.applies(level.affine)
-    xx = lags.operations(level.affine.weight.shape[1], side, side, n // level.positions) if by_lags else n * p * p
+    (op,), maps = layer.operations, net.spaces.neurons.shape(layer.end)[2:]
+    by_lags = op.by_lags and op.channels >= lags.MIN_CHANNELS
+    xx = lags.operations(op.channels, *maps, n // maps.numel()) if by_lags else n * p * p
     factor, phi, gram, weights = p**3 // 3, p * p * m, p * m * m, 2 * p * m * d + p * p * d
     return xx + 2 * n * p * m + n * m * m, factor + phi + gram + weights, factor + phi
 
@@ -149,14 +146,13 @@ def gradient(inputs: Any, device: torch.device) -> dict[str, Any]:
 
 def clustering(inputs: Any, device: torch.device) -> dict[str, Any]:
     """n = 1024 neurons, k = 512: a level of the pair and random points, against scikit-learn with as many starts."""
-    parents = [partition(model, inputs.fusion[0][:1]) for model in inputs.models]
-    walk = Walk(Levels(parents, parents[0]), inputs.fusion[0], Runtime(device="cpu"))
-    for step in walk:
-        if step.index < 4:
-            step.moments(inputs=False)
-            continue
-        real = solve(step.moments(inputs=True)).gram
-        break
+    cpu, generator, memory = torch.device("cpu"), torch.Generator().manual_seed(0), Runtime().memory
+    nets = networks_of([*inputs.models, inputs.models[0]], inputs.fusion[0])
+    batches = [[batch] for batch in inputs.fusion[0].split(nets[0].batch())]
+    walks = [Walk(net.graph, batches, cpu, memory) for net in nets]
+    step = Step(nets, walks, 4, devices.Stopwatch(cpu), [None] * len(batches), batches, generator)
+    step.go(step.layer.reads, memory)
+    real = solve(step.moments(torch.float64, None, memory)).gram
     random = torch.randn(1024, 1024, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     results = {}
     for name, gram in (("level features.11 of the pair", real), ("random points", random @ random.T)):
@@ -205,25 +201,25 @@ def conductance(inputs: Any, device: torch.device, samples: int = 100) -> dict[s
     from scipy.stats import spearmanr
 
     x, y = inputs.fusion[0][:samples], inputs.fusion[1][:samples]
-    levels = partition(inputs.models[0], x[:1])
-    network = torch.nn.Sequential(*(level.module for level in levels))
+    network = inputs.models[0]
+    (net,) = networks_of([network], x)
     start = time.perf_counter()
-    ours = importance_scores(levels, x, y, Conductance(normalise_scores=False)).values
+    ours = importance_scores(network, x, y, Conductance(normalise_scores=False)).values
     seconds = time.perf_counter() - start
     start = time.perf_counter()
     in_bfloat16 = Conductance(normalise_scores=False, mixed_precision=True)
-    half = importance_scores(levels, x, y, in_bfloat16).values
+    half = importance_scores(network, x, y, in_bfloat16).values
     half_seconds = time.perf_counter() - start
     start = time.perf_counter()
     theirs = []
-    for index, level in enumerate(levels):
-        sums = torch.zeros(level.width, dtype=torch.float64)
+    for layer, axis, width in zip(net.layers, net.axes, net.widths, strict=True):
+        sums = torch.zeros(width, dtype=torch.float64)
         for part in range(0, samples, 50):
             rows = slice(part, part + 50)
-            attributions: Any = LayerConductance(network, network[index]).attribute(
+            attributions: Any = LayerConductance(network, network.get_submodule(layer.name)).attribute(
                 x[rows], torch.zeros_like(x[rows]), target=y[rows], n_steps=10
             )
-            sums += attributions.detach().movedim(level.axis, -1).abs().double().reshape(-1, level.width).sum(0)
+            sums += attributions.detach().movedim(axis, -1).abs().double().reshape(-1, width).sum(0)
         theirs.append(sums / samples + 1e-8)
     captum_seconds = time.perf_counter() - start
     worst = max(((a - b).abs().max() / b.max()).item() for a, b in zip(ours, theirs, strict=True))

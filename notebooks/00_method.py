@@ -43,7 +43,7 @@ from matplotlib.colors import LinearSegmentedColormap
 
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.overview import overview
-from retrofit_core import METHODS, ensemble, evaluate, fuse, importance_scores, partition, train
+from retrofit_core import METHODS, ensemble, evaluate, fuse, importance_scores, train
 from retrofit_core.baselines import average
 from retrofit_core.data import load
 from retrofit_core.data.sampling import balanced
@@ -54,7 +54,6 @@ from retrofit_core.fusion.importance import Conductance
 from retrofit_core.fusion.moments import MomentSums, approximation_error, grouping_error, solve, unavoidable_error
 from retrofit_core.fusion.results import principal_components
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.levels import compose
 from retrofit_core.system.runtime import Runtime
 
 BLUE, ORANGE, TEAL, GREY, INK = "#0072B2", "#D55E00", "#0B6E6E", "#8A8A85", "#111111"
@@ -130,19 +129,38 @@ overview(small, drawn.model, drawn.levels[0], strips, [str(digit) for digit in r
 # %% [markdown]
 # ## Levels
 #
-# **Claim: a network is a chain of levels.** We cut after every linear layer, before its activation function.
-# Running the levels one after the other gives the network's output, bit for bit. The network to be fused
-# starts as a copy of $M_1$; all its weights will be overwritten.
+# **Claim: a network is a chain of levels.** We cut after every linear layer, before its activation function: each
+# level reads what the one before puts out. Running the levels one after the other gives the network's output, bit
+# for bit. The network to be fused starts as a copy of $M_1$; all its weights will be overwritten.
 
 # %%
 samples = balanced(images.labels, 400, rows=parts[0])  # as in the paper: the fusion images come from M1's data
 X = images.inputs(samples)  # (400, 1, 8, 8)
-parents = [partition(model, X[:2]) for model in models]
 fused_model = copy.deepcopy(models[0])
-fused = partition(fused_model, X[:2])
-for number, level in enumerate(fused, 1):
-    print(f"level {number}: {level.name}, {level.kind}, {level.affine.in_features} inputs, {level.width} neurons")
-assert torch.equal(compose(parents[0], X), models[0](X))
+fused = [fused_model.fc1, fused_model.fc2, fused_model.fc3]
+for number, layer in enumerate(fused, 1):
+    print(f"level {number}: {layer.in_features} inputs, {layer.out_features} neurons")
+
+
+@torch.no_grad()
+def run(model, images):
+    """Inputs and outputs of each level, (400, inputs) and (400, neurons)."""
+    inputs, outputs = [images.flatten(1)], []
+    for layer in (model.fc1, model.fc2, model.fc3):
+        outputs.append(layer(inputs[-1]))
+        inputs.append(outputs[-1].relu())
+    return inputs, outputs
+
+
+@torch.no_grad()
+def write(layer, V):
+    """Put V (inputs + 1, neurons), with the bias in its last row, into a level."""
+    layer.weight.copy_(V[:-1].T)
+    layer.bias.copy_(V[-1])
+
+
+of_parents = [run(model, X)[1] for model in models]
+assert torch.equal(of_parents[0][-1], models[0](X))
 
 # %% [markdown]
 # ## Level 1
@@ -155,8 +173,7 @@ assert torch.equal(compose(parents[0], X), models[0](X))
 # $M_2$'s neurons tell these digits apart: along a line of the picture the colour changes from digit to digit.
 
 # %%
-with torch.no_grad():
-    z = torch.cat([levels[0].module(X) for levels in parents], 1).double()  # (400, 64)
+z = torch.cat([outputs[0] for outputs in of_parents], 1).double()  # (400, 64)
 print("z:", tuple(z.shape), "\n", z[:3, :6].numpy().round(2), "...")
 by_digit = images.labels[samples].argsort(stable=True)
 fig, ax = plt.subplots(figsize=(9, 3.8))
@@ -184,9 +201,7 @@ own_data = []
 for rows in parts:
     own = balanced(images.labels, 400, rows=rows)
     own_data.append((images.inputs(own), images.labels[own]))
-scores = [
-    importance_scores(levels, x, y, "conductance").values for levels, (x, y) in zip(parents, own_data, strict=True)
-]
+scores = [importance_scores(model, x, y, "conductance").values for model, (x, y) in zip(models, own_data, strict=True)]
 s = torch.cat([parent[0] for parent in scores])  # (64,)
 fig, ax = plt.subplots(figsize=(8, 2.8))
 ax.hist([s[:32].numpy(), s[32:].numpy()], bins=16, color=PARENTS, label=["M1", "M2"], edgecolor="white")
@@ -219,8 +234,7 @@ assert top[:16].sum() > 2 * top[-16:].sum()
 # base neuron is within reach. Only the ridge takes a little. At later levels this will change.
 
 # %%
-with torch.no_grad():
-    x = torch.cat([fused[0].inputs(X).double(), torch.ones(400, 1)], 1)  # (400, 65)
+x = torch.cat([X.flatten(1).double(), torch.ones(400, 1)], 1)  # (400, 65)
 sums, halves = (MomentSums(64, 65, bias=True) for _ in range(2))
 sums.add(z, x)
 for half in (slice(0, 200), slice(200, 400)):
@@ -365,8 +379,8 @@ plt.show()
 
 # %%
 V = solution.weights(A)  # (65, 32), bias in the last row
-fused[0].write(V)
-weights = torch.cat([levels[0].affine.weight.detach() for levels in parents])  # (64, 64)
+write(fused[0], V)
+weights = torch.cat([model.fc1.weight.detach() for model in models])  # (64, 64)
 alike = torch.cosine_similarity(weights.T.double() @ A, V[:-1], dim=0)  # (32,)
 fig, axes = plt.subplots(3, 5, figsize=(7.2, 5.2))
 for row, k in zip(axes, by_interest[:3], strict=True):
@@ -399,8 +413,7 @@ assert alike.mean() > 0.8
 # images costs more, and is what the algorithm makes small.)
 
 # %%
-with torch.no_grad():
-    zF = fused[0].module(X).double()  # (400, 32), outputs of the fused network
+zF = run(fused_model, X)[1][0].double()  # (400, 32), outputs of the fused network
 J = (s * (zF[:, groups.labels] - z).square().sum(0)).sum()
 grouping = (s * (T[:, groups.labels] - z).square().sum(0)).sum()
 approximation = (s * (zF - T)[:, groups.labels].square().sum(0)).sum()
@@ -425,9 +438,8 @@ assert abs(approximation_error(sums, targets, V) / approximation - 1) < 1e-3
 # from them is lost whatever the groups and weights of level 2: the *unavoidable* part.
 
 # %%
-with torch.no_grad():
-    z = torch.cat([compose(levels[:2], X) for levels in parents], 1).double()  # (400, 64)
-    x = torch.cat([fused[1].inputs(fused[0].module(X)).double(), torch.ones(400, 1)], 1)  # (400, 33)
+z = torch.cat([outputs[1] for outputs in of_parents], 1).double()  # (400, 64)
+x = torch.cat([run(fused_model, X)[0][1].double(), torch.ones(400, 1)], 1)  # (400, 33)
 s = torch.cat([parent[1] for parent in scores])
 sums = MomentSums(64, 33, bias=True)
 sums.add(z, x)
@@ -437,9 +449,8 @@ groups = KMeans()(solution.gram, s, (32, 32), 32, generator=torch.Generator().ma
 groups = ordered_like(groups, sums.zz, s, torch.arange(32))
 targets = groups.targets(s)
 V = solution.weights(targets.A)
-fused[1].write(V)
-with torch.no_grad():
-    zF = compose(fused[:2], X).double()
+write(fused[1], V)
+zF = run(fused_model, X)[1][1].double()
 J = (s * (zF[:, groups.labels] - z).square().sum(0)).sum()
 energy = s @ sums.zz.diagonal()
 grouping = grouping_error(sums.zz, s, groups.labels, targets)
@@ -461,16 +472,15 @@ assert abs(J / (grouping + approximation) - 1) < 1e-4 and 0.01 < unavoidable < J
 # the target follows $M_2$. Nothing else tells the method who learnt what.
 
 # %%
-with torch.no_grad():
-    z = torch.cat([compose(levels, X) for levels in parents], 1).double()  # (400, 20)
-    x = torch.cat([fused[2].inputs(compose(fused[:2], X)).double(), torch.ones(400, 1)], 1)
+z = torch.cat([outputs[2] for outputs in of_parents], 1).double()  # (400, 20)
+x = torch.cat([run(fused_model, X)[0][2].double(), torch.ones(400, 1)], 1)
 s = torch.cat([parent[2] for parent in scores])
 sums = MomentSums(20, 33, bias=True)
 sums.add(z, x)
 sums = sums.finish()
 solution = solve(sums, "auto")
 A = SameIndex()(solution.gram, s, (10, 10), 10).targets(s).A
-fused[2].write(solution.weights(A))
+write(fused[2], solution.weights(A))
 shares = torch.stack([A[:10].diagonal(), A[10:].diagonal()])  # (2, 10): whom the target of each class follows
 fig, ax = plt.subplots(figsize=(8, 2.9))
 ax.bar(range(10), shares[0], color=BLUE, label="M1")
@@ -489,16 +499,16 @@ assert (shares[owner, range(10)] > 0.5).all()
 #
 # **Claim: `fuse` does exactly this.** What it shall do is told by three values: how neurons are grouped, how a
 # level is fitted, how neurons are weighed. Their fields are the options, such as `KMeans(restarts=50)`. These
-# three together are the method KF-Linear ("k-means fusion, linear fit"). Its weights equal ours. Its table
-# holds the errors of Theorem 1 for every level.
+# three together are the method KF-Linear ("k-means fusion, linear fit"), whose ridge pulls to zero here, as in the
+# cells above (by default, in a chain of levels, to the parents' weights). Its weights equal ours. Its table holds the
+# errors of Theorem 1 for every level.
 
 # %%
 exact = [
     copy.deepcopy(model).double() for model in models
 ]  # as exact as the cells above: float32 would be twice as fast
-result = fuse(
-    exact, X.double(), grouping=KMeans(), fit=Ridge(), importance=Conductance(own_data), runtime=Runtime(device="cpu")
-)
+fit, importance = Ridge(toward="zero"), Conductance(own_data)
+result = fuse(exact, X.double(), grouping=KMeans(), fit=fit, importance=importance, runtime=Runtime(device="cpu"))
 for (name, ours), theirs in zip(fused_model.state_dict().items(), result.model.state_dict().values(), strict=True):
     print(f"{name:11} {tuple(ours.shape)!s:9} largest difference {(ours - theirs).abs().max():.0e}")
     assert torch.allclose(ours.double(), theirs, rtol=1e-4, atol=1e-5)

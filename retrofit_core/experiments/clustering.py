@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor
 
 from ..fusion.grouping import KMeans, level_generator
 from ..fusion.importance import as_importance
-from ..fusion.importance.scoring import parents_scores
 from ..fusion.results import principal_components
+from ..graph.network import Network, networks_of
+from ..graph.scores import check_scores, parents_scores
 from ..inspection.analysis.groups import agreement
-from ..networks.levels import compose, partition
-from ..networks.levels.level import rows
 from ..runs import RunConfig, read_inputs
 from ..system.monitor import Monitor
 from .tables import NEARLY
@@ -48,17 +47,20 @@ def clustering(
     monitor = monitor or Monitor()
     inputs = read_inputs(config)
     x = inputs.fusion[0].to(device)
-    parents = [partition(model.to(device), x[:2]) for model in inputs.models]
-    if not 0 <= level < len(parents[0]):
-        raise ValueError(f"the parents have the levels 0 to {len(parents[0]) - 1}. Found {level}.")
-    z = torch.cat([rows(compose(levels[: level + 1], x), levels[level].axis) for levels in parents], 1).double()
-    gram, widths = z.T @ z, tuple(levels[level].width for levels in parents)
-    convolutions = [index for index, each in enumerate(parents[0]) if isinstance(each.affine, nn.Conv2d)]
-    convolution = convolutions[-1] if convolutions else max(0, len(parents[0]) - 2)  # else the last before the classes
+    parents = networks_of([model.to(device) for model in inputs.models], x)
+    layers = parents[0].layers
+    if not 0 <= level < len(layers):
+        raise ValueError(f"the parents have the levels 0 to {len(layers) - 1}. Found {level}.")
+    z = torch.cat([_outputs(net, level, x) for net in parents], 1).double()
+    gram, widths = z.T @ z, tuple(net.widths[level] for net in parents)
+    convolutions = [index for index, layer in enumerate(layers) if layer.kind == "conv"]
+    convolution = convolutions[-1] if convolutions else max(0, len(layers) - 2)  # else the last before the classes
     assert isinstance(inputs.importance, list)
     labels, singletons, histograms, scored = {}, {}, {}, {}
     for name in SCORES:
-        scores = parents_scores(parents, as_importance(name), inputs.importance, torch.device(device), monitor)
+        score = as_importance(name)
+        check_scores(parents, score, inputs.importance)
+        scores = parents_scores(parents, score, inputs.importance, monitor)
         weights = torch.cat([scores_of.values[level] for scores_of in scores]) / len(parents)
         groups = [
             KMeans()(gram, weights, widths, widths[0], generator=level_generator(seed, level)).labels
@@ -67,11 +69,11 @@ def clustering(
         labels[name] = torch.stack(groups)
         singletons[name] = int((torch.bincount(groups[0]) == 1).sum())
         scored[name] = (weights / weights.mean()).tolist()
-        relative = (scores[0].values[convolution] * parents[0][convolution].width).cpu().numpy()
+        relative = (scores[0].values[convolution] * parents[0].widths[convolution]).cpu().numpy()
         histograms[name] = histogram(relative)
     points, explained = principal_components(gram, 2)
     plane = {
-        "level": parents[0][level].name,
+        "level": layers[level].name,
         "widths": list(widths),
         "points": (points / points.std()).T.tolist(),
         "explained": explained.tolist(),
@@ -84,6 +86,12 @@ def clustering(
         "histograms": histograms,
         "plane": json.loads(json.dumps(plane), parse_float=lambda text: round(float(text), 3)),  # enough for a figure
     }
+
+
+def _outputs(net: Network, level: int, x: Tensor) -> Tensor:
+    """(rows, width) what a level's neurons put out."""
+    place = net.layers[level].place
+    return net.graph.run(net.weights, net.graph.given([x]), [place])[place].movedim(net.axes[level], -1).flatten(0, -2)
 
 
 def histogram(relative: np.ndarray) -> dict[str, list[float]]:

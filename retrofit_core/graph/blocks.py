@@ -14,10 +14,10 @@ from ..fusion.results import Fitted
 from ..system.graphs import replayed
 from ..system.monitor import Monitor
 from ..training.descent import descend
-from .graph import load
+from .graph import load, name_of
 from .groups import Groups
 from .ids import varying
-from .layers import Layer
+from .layers import ACTIVATIONS, Layer, is_sum
 from .network import Network
 from .walk import Step
 
@@ -65,7 +65,8 @@ class Block(Layer):
 
 
 def in_blocks(net: Network, boundaries: str | int | Sequence[str] = "auto") -> Network:
-    """A network with blocks in the place of its layers, as many as possible.
+    """A network with blocks in the place of its layers: the stem, each residual block, and the head; without residual blocks, as
+    many as possible.
 
     Args:
         boundaries: 1: the whole network; or names of layers, behind which alone blocks end.
@@ -78,7 +79,7 @@ def in_blocks(net: Network, boundaries: str | int | Sequence[str] = "auto") -> N
         node for node, count in net.alive.items() if count == 1 and node.meta.get("samples") == 0 and node not in inner
     ]
     layers, found, start = {layer.value: layer for layer in net.layers}, list[Layer](), graph.inputs[0]
-    for node in [*alone, graph.output]:
+    for node in [*(_ends(net, alone) or alone), graph.output]:
         along, last = varying(neurons.ids.of(neurons.twins[node])), node is graph.output
         between = graph.between([start, *graph.inputs], [node]) if found else graph.between(graph.inputs, [node])
         own = [layers[other].name for other in between if other in layers]
@@ -98,6 +99,27 @@ def in_blocks(net: Network, boundaries: str | int | Sequence[str] = "auto") -> N
             "boundaries=1, or fit='ridge' (HF-Linear, KF-Linear)."
         )
     return replace(net, layers=found)
+
+
+def _ends(net: Network, alone: Sequence[fx.Node]) -> list[fx.Node]:
+    """The ends of residual blocks, and of the stem before the first one; empty if there are none.
+
+    A block is the outermost module whose own forward adds two tensors. A stem without an activation function is an embedding
+    and belongs to the first block. If tokens are dropped right after a block, it ends there.
+    """
+    graph, place = net.graph, net.graph.place
+    paths = {node: node.meta.get("module", "") for node in graph.nodes if node.op == "call_function"}
+    owners = {path for node, path in paths.items() if is_sum(net.spaces.neurons, node)} - {""}
+    outermost = [path for path in owners if not any(path.startswith(f"{other}.") for other in owners)]
+    spans = [[node for node in paths if f"{paths[node]}.".startswith(f"{path}.")] for path in outermost]
+    ends = {span[-1] for span in spans if span[-1] in alone}
+    stem = [node for node in alone if ends and place[node] < min(place[span[0]] for span in spans)]
+    if stem and any(name_of(node) in ACTIVATIONS for node in graph.nodes[: place[stem[-1]] + 1]):
+        ends.add(stem[-1])
+    for node in list(ends):
+        if len(graph.users[node]) == 1 and name_of(reader := graph.users[node][0]) == "select":
+            ends = ends - {node} | {reader}
+    return sorted(ends, key=place.__getitem__)
 
 
 class ByDescent:

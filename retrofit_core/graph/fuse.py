@@ -339,8 +339,7 @@ class Fusion:
 def _carried(net: Network) -> set[str]:
     """Parameters and buffers that no layer writes."""
     fitted = [op for layer in net.layers if not layer.table for op in layer.operations]
-    entries = [part for op in fitted for part in (op.weight, op.bias, op.scales) if part is not None]
-    written = {name for part in entries for name in part.names} | {name for op in fitted for name in op.vectors}
+    written = {name for op in fitted for name in (*op.names, *op.vectors)}
     return {name for name in net.graph.weights if name not in written and net.weights[name].is_floating_point()}
 
 

@@ -76,6 +76,11 @@ class Operation:
         return self.scale or self.norm or self.node
 
     @property
+    def names(self) -> list[str]:
+        """Parameters of which its weight, bias and scale consist."""
+        return [name for part in (self.weight, self.bias, self.scales) if part is not None for name in part.names]
+
+    @property
     def width(self) -> int:
         """d"""
         return self.weight.shape[0]
@@ -231,7 +236,7 @@ def _tables(graph: Graph, neurons: Neurons, tables: dict[fx.Node, Operation]) ->
     layers = dict[fx.Node, Layer]()
     for node, op in tables.items():
         users = graph.users[node]
-        added = len(users) == 1 and _is_sum(neurons, users[0])
+        added = len(users) == 1 and is_sum(neurons, users[0])
         end = users[0] if added and all(term in tables or term in layers for term in users[0].args) else node
         layers.setdefault(end, Layer([], end, table=True, axis=op.axis)).operations.append(op)
     return list(layers.values())
@@ -267,7 +272,7 @@ def _layer(
 
 def _end_of_sums(node: fx.Node, users: dict[fx.Node, list[fx.Node]], neurons: Neurons) -> fx.Node:
     """The last of the sums behind a node that nothing else reads in between."""
-    while len(users[node]) == 1 and _is_sum(neurons, users[node][0]):
+    while len(users[node]) == 1 and is_sum(neurons, users[node][0]):
         node = users[node][0]
     return node
 
@@ -276,7 +281,7 @@ def _chain(graph: Graph, neurons: Neurons, op: Operation, reads: Readers) -> tup
     """What puts a layer's outputs into another order, or is done to each, before they are added to others, and the numbers with
     which it multiplies them; empty if they are not added."""
     chain, node, scales = list[fx.Node](), op.value, None
-    while len(graph.users[node]) == 1 and not _is_sum(neurons, after := graph.users[node][0]):
+    while len(graph.users[node]) == 1 and not is_sum(neurons, after := graph.users[node][0]):
         layout = name_of(after) in LAYOUTS and neurons.real[after].numel() == neurons.real[node].numel()
         if not layout and not (name_of(after) in ACTIVATIONS and after.all_input_nodes == [node]):
             found = _scales(graph, neurons, op, node, reads) if op.scales is None and scales is None else None
@@ -306,7 +311,7 @@ def _layer_behind(node: fx.Node) -> fx.Node:
     return node
 
 
-def _is_sum(neurons: Neurons, node: fx.Node) -> bool:
+def is_sum(neurons: Neurons, node: fx.Node) -> bool:
     """Whether it adds two tensors of one shape, none of them a parameter."""
     if name_of(node) != "add" or node.kwargs or len(node.args) != 2 or node.args[0] is node.args[1]:
         return False
@@ -319,7 +324,7 @@ def _terms(end: fx.Node, users: dict[fx.Node, list[fx.Node]], neurons: Neurons) 
     """The terms of a sum of sums that nothing else reads."""
     terms = []
     for term in end.args[:2]:
-        terms += _terms(term, users, neurons) if _is_sum(neurons, term) and len(users[term]) == 1 else [term]
+        terms += _terms(term, users, neurons) if is_sum(neurons, term) and len(users[term]) == 1 else [term]
     return terms
 
 

@@ -60,10 +60,15 @@ def groups_of(nets: Sequence[Network], reports: Sequence[LevelReport]) -> Groups
 def _read(groups: Groups, reports: Sequence[LevelReport], k: int, node: fx.Node, value: Tensor) -> Tensor:
     """A parent's value of a node from the fused network's."""
     fused, net = groups.fused, groups.nets[k]
-    number = next((number for number, layer in enumerate(fused.layers) if layer.end is node), None)
-    if number is not None and (weights := reports[number].weights) is not None:  # heads
-        reading = read_back(weights.double(), reports[number].gram.double()).split(reports[number].widths, 1)[k]
-        return (value.movedim(fused.axes[number], -1) @ reading.to(value)).movedim(-1, fused.axes[number])
+    number = next(
+        (number for number, layer in enumerate(fused.layers) if layer.place is node and not layer.mixes), None
+    )
+    if number is not None:
+        report, axis = reports[number], fused.axes[number]
+        if report.weights is None:
+            return value.index_select(axis, report.labels.split(report.widths)[k].to(value.device))
+        reading = read_back(report.weights.double(), report.gram.double()).split(report.widths, 1)[k]  # heads
+        return (value.movedim(axis, -1) @ reading.to(value)).movedim(-1, axis)
     axes = varying(fused.spaces.neurons.ids.of(fused.spaces.neurons.twins[node]))
     if not axes:
         return value

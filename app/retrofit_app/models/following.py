@@ -176,8 +176,8 @@ def _ranges(entry: runs.Entry) -> list[list[Any]]:
     images = sources.test_images(entry)
     rows = balanced(images.labels, min(RANGED, len(images)), generator=torch.Generator().manual_seed(0))
     found = []
-    for levels in outputs.levels(entry).networks:
-        batches = [outputs.largest(levels, images.inputs(batch)) for batch in rows.split(outputs.BATCH)]
+    for net in outputs.networks(entry).nets:
+        batches = [outputs.largest(net, images.inputs(batch)) for batch in rows.split(outputs.BATCH)]
         found.append([torch.stack(torch.aminmax(torch.cat(each), dim=0)) for each in zip(*batches, strict=True)])
     return found
 
@@ -186,25 +186,23 @@ def _ranges(entry: runs.Entry) -> list[list[Any]]:
 def _steps(entry: runs.Entry, pixels: bytes, _reports: Sequence[Any]) -> list[Step]:
     import torch
 
-    from retrofit_core.inspection.analysis.accuracy import readings, stopped
+    from retrofit_core.inspection.analysis.accuracy import answers_by_level
 
-    plan, x = outputs.levels(entry), sources.test_images(entry).normalise(_tensor(entry, pixels))
+    groups, x = outputs.networks(entry), sources.test_images(entry).normalise(_tensor(entry, pixels))
     ranges = _ranges(entry)
     shares = [
         [
             ((value[0] - low) / (high - low).clamp_min(1e-9)).clamp(0, 1)
-            for value, (low, high) in zip(outputs.largest(levels, x), of_network, strict=True)
+            for value, (low, high) in zip(outputs.largest(net, x), of_network, strict=True)
         ]
-        for levels, of_network in zip(plan.networks, ranges, strict=True)
+        for net, of_network in zip(groups.nets, ranges, strict=True)
     ]
-    representatives = {index: readings(report, torch.device("cpu")) for index, report in enumerate(_reports)}
-    found, h = [], x
     with torch.inference_mode():
-        for index, (level, report) in enumerate(zip(plan.fused, _reports, strict=True)):
-            h = level.module(h)
-            chances = stopped(h, plan, index, representatives).double().softmax(-1)[0].tolist()
-            strongest = _strongest(report, [each[index] for each in shares])
-            found.append(Step(Answer(level.name, tuple(chances)), strongest))
+        said = [after.double().softmax(-1)[0].tolist() for after in answers_by_level(groups, _reports, x)[1:]]
+    found = [
+        Step(Answer(report.name, tuple(chances)), _strongest(report, [each[index] for each in shares]))
+        for index, (report, chances) in enumerate(zip(_reports, said, strict=True))
+    ]
     fused = next(each for each in answers(entry, pixels) if each.name == "fused")
     return [*found[:-1], replace(found[-1], answer=replace(found[-1].answer, chances=fused.chances))]
 

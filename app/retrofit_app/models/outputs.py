@@ -1,10 +1,11 @@
-"""A run's networks cut into levels, and what their neurons put out on images. Computed on demand."""
+"""A run's networks, and what the neurons of their levels put out on images. Computed on demand."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from retrofit_app import runs
 from retrofit_app.runs import methods
+from retrofit_app.runs.levels import record
 from retrofit_core.system import files
 
 from . import checkpoints, sources
@@ -24,65 +25,55 @@ def outputs(entry: runs.Entry, level: int) -> Any:
             run's.
     """
     if not methods.goes_level_by_level(entry):
-        raise ValueError(
-            f"{entry.config['method']} does not go level by level, so its networks are not cut into levels."
-        )
+        raise ValueError(f"{entry.config['method']} does not go level by level, so its networks have no levels.")
     import torch
 
     from retrofit_core.data.sampling import balanced
-    from retrofit_core.networks.levels import compose
 
-    images = sources.test_images(entry)
+    images, parents = sources.test_images(entry), networks(entry).nets[:-1]
     generator = torch.Generator().manual_seed(0)
     rows = balanced(images.labels, min(IMAGES, len(images)), generator=generator).sort().values
     place = torch.rand(len(rows), generator=generator)
     parts = []
-    with torch.inference_mode():
-        for batch, share in zip(rows.split(BATCH), place.split(BATCH), strict=True):
-            of_batch = [
-                _by_position(network[level], compose(network[: level + 1], images.inputs(batch)))
-                for network in levels(entry).networks[:-1]
-            ]
-            parts.append(torch.cat([h[range(len(h)), (share * h.shape[1]).long()] for h in of_batch], dim=1))
+    for batch, share in zip(rows.split(BATCH), place.split(BATCH), strict=True):
+        x = images.inputs(batch)
+        of_batch = [by_position(net, x, [level])[0] for net in parents]
+        parts.append(torch.cat([h[range(len(h)), (share * h.shape[1]).long()] for h in of_batch], dim=1))
     return torch.cat(parts).double().numpy()
 
 
 @keep(2, of_data=True)
-def levels(entry: runs.Entry) -> Any:
-    """All of a run's networks cut into levels as in the run, the fused one last (a `Levels`).
+def networks(entry: runs.Entry) -> Any:
+    """All of a run's networks, the fused one last, whose layers are the run's levels, with its groups (a `Groups`).
 
     Raises:
         ValueError: as `outputs`.
     """
-    import torch
-
-    from retrofit_core.fusion.network_levels import cut_into_levels
-    from retrofit_core.inspection.analysis.analyse import retrofit_of
+    from retrofit_core.inspection.analysis.networks import fused_networks
     from retrofit_core.networks.checkpoints import load_model
 
-    retrofit = retrofit_of({**methods.fusion(entry), "importance": "uniform"})
-    automatic = retrofit.boundaries == "auto"
     images = sources.test_images(entry)
-    return cut_into_levels(
-        [_parent(entry, name, images) for name in entry.config["models"]],
-        images.inputs([0, min(1, len(images) - 1)]),
-        target=load_model(entry.folder / "fused.safetensors")[0],
-        device=torch.device("cpu"),
-        boundaries=retrofit.fit.levels if automatic else retrofit.boundaries,
-        leaves=retrofit.leaves,
-    )
+    models = [_parent(entry, name, images) for name in entry.config["models"]]
+    models.append(load_model(entry.folder / "fused.safetensors")[0])
+    return fused_networks(models, record(entry).levels, images.inputs(range(min(3, len(images)))))
 
 
-def largest(networks_levels: Sequence[Any], x: Any) -> list[Any]:
-    """(N, width) for each level of one network: every neuron's largest output over all positions, for inputs x."""
+def by_position(net: Any, x: Any, levels: Sequence[int]) -> list[Any]:
+    """(N, positions, width) for each level: the outputs of a network's neurons, for inputs x."""
     import torch
 
-    found = []
+    places = [net.layers[level].place for level in levels]
     with torch.inference_mode():
-        for level in networks_levels:
-            x = level.module(x)
-            found.append(_by_position(level, x).amax(1))
-    return found
+        values = net.graph.run(net.weights, net.graph.given([x]), places)
+        return [
+            values[place].movedim(net.axes[level], -1).reshape(len(x), -1, len(net.columns[level]))
+            for level, place in zip(levels, places, strict=True)
+        ]
+
+
+def largest(net: Any, x: Any) -> list[Any]:
+    """(N, width) for each level of a network: every neuron's largest output over all positions, for inputs x."""
+    return [h.amax(1) for h in by_position(net, x, range(len(net.layers)))]
 
 
 def _parent(entry: runs.Entry, name: str, images: Any) -> Any:
@@ -90,9 +81,3 @@ def _parent(entry: runs.Entry, name: str, images: Any) -> Any:
     if recorded and path.exists() and files.digest(path) != recorded:
         raise ValueError(f"{path.name} is not the network that this run fused: it has changed since.")
     return checkpoints.of_run(entry, path, images)
-
-
-def _by_position(level: Any, boundary: Any) -> Any:
-    """(N, positions, width) a level's outputs."""
-    h = level.of(boundary).movedim(level.axis, -1)
-    return h.reshape(len(h), -1, level.width)

@@ -5,5 +5,6 @@ Gram matrix, the share of each parent neuron's variance that its fused neuron ex
 weights. Also the accuracy if the fusion had stopped after each level.
 """
 
-from .analyse import ROWS, SEEDS, TEST_IMAGES, analyse
+from .analyse import ROWS, TEST_IMAGES, analyse
+from .groups import SEEDS
 from .record import FILES, Analysis, LevelAnalysis

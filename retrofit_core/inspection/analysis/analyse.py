@@ -1,31 +1,35 @@
 """analyse(): run once after a fusion, on the same data, level by level from moments like the fusion itself."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from ...baselines.auto import Auto
 from ...data import Images
 from ...data.sampling import balanced
-from ...fusion.algorithm import FusionPlan, Retrofit
-from ...fusion.centring import recentred
-from ...fusion.eligibility import output_shape
-from ...fusion.fit import missing_targets
-from ...fusion.grouping import Grouper, Grouping, SameIndex
+from ...fusion.algorithm import Retrofit
+from ...fusion.fit import Ridge
+from ...fusion.grouping import level_generator
 from ...fusion.importance import IMPORTANCE, Uniform, as_importance
-from ...fusion.importance.scoring import check_parents_data, parents_scores
-from ...fusion.joint_spaces import Levels
-from ...fusion.mapping import parents_weights, read_by
 from ...fusion.results import FusionResult, LevelReport
-from ...fusion.search import alike
-from ...fusion.targets import Targets, weighted_means
+from ...fusion.samples import as_inputs, parents_data
+from ...fusion.targets import Targets
 from ...fusion.task import Task
-from ...fusion.walk import Step, Walk
-from ...networks.levels import Activated, Heads
+from ...graph.blocks import Block
+from ...graph.centring import bias_of_logits
+from ...graph.fit import ClosedForm, less_stream, mapped, parents_weights
+from ...graph.fuse import tokens_of
+from ...graph.groups import Groups, alike
+from ...graph.layers import weight_of
+from ...graph.scores import check_scores, parents_scores
+from ...graph.tracing import Inputs, leaves_of
+from ...graph.walk import Step, Walk, side_by_side
+from ...networks.copies import copies
 from ...networks.outputs import check_class_scores
 from ...networks.wrappers import unwrapped
 from ...system import device as devices
@@ -35,11 +39,10 @@ from ...system.runtime import Runtime
 from ...system.settings import settings_of
 from .accuracy import accuracy_by_level
 from .groups import agreement, regrouped
+from .networks import fused_networks
 from .plane import loss_plane, parent_weights
 from .record import Analysis, LevelAnalysis
 
-#: Seeds per score: ten pairs of seeds for the noise floor.
-SEEDS = 5
 #: Most test images: half a percentage point is five of them.
 TEST_IMAGES = 1000
 #: Rows of targets and outputs to keep.
@@ -75,44 +78,57 @@ def analyse(
     monitor, config, reports = runtime.monitor, result.config, result.levels
     if chosen := config.get("chosen"):  # Auto's fusion, fitted to the samples that were not held out
         asked = Task.of(models, data, importance=Uniform(data=importance_data), seed=config["seed"])
-        (data, _), config = Auto(held_out=config["held_out"]).split(asked), chosen
+        ((x, y), _), config = Auto(held_out=config["held_out"]).split(asked), chosen
+        if asked.packing is not None:
+            args, kwargs = asked.packing.unpack(x)
+            x = kwargs or tuple(args)
+        data = x, y
     if "fit" not in config:
         raise ValueError("an analysis needs the levels of an HF or KF method; this result has none.")
-    retrofit = retrofit_of(config)
-    plain = Runtime(device=runtime.device, memory=runtime.memory)
-    logits = config.get("logits")
-    task = Task.of(models, data, logits=logits, target=result.model, class_shares=_shares(config), runtime=plain)
+    retrofit, device = retrofit_of(config), devices.pick(runtime.device)
+    inputs, labels = as_inputs(data)
+    moved = pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), inputs)
+    logits = [config["logits"]] if config.get("logits") is not None else []
+    own = copies({f"parent {k}": model for k, model in enumerate(models)} | {"the fused network": result.model})
+    groups = fused_networks([model.to(device) for model in own.values()], reports, moved, logits)
+    nets, fused = groups.nets, groups.fused
+    if (count := len(leaves_of(inputs)[0])) != config["samples"]:
+        raise ValueError(
+            f"the run fused {config['samples']} samples, and these are {count}. Pass the data that were fused."
+        )
     if retrofit.centre:  # as in the fusion
-        retrofit, task = replace(retrofit, centre=False), recentred(task, config["mean_logits"])
-    plan = retrofit.plan(task)
-    task, device = plan.task, plan.task.device
-    why_no_accuracy = _why_no_accuracy(task, test)
-    _check_levels(plan.levels, reports, len(task.inputs))
-    scores, missing = _all_scores(retrofit, plan, reports, config, importance_data, monitor)
-    inner = _named(monitor, "analysis: levels")
-    walk = Walk(
-        plan.levels, task.inputs, replace(plain, monitor=inner), seed=task.seed, reports=reports, tokens=task.tokens
-    )
-    levels = []
-    for step in walk:
-        index = step.index
-        monitor.emit("phase", name="analysis: levels", level=step.level.name, index=index, total=len(reports))
-        level_scores = {name: values[index].to(device) for name, values in scores.items()}
-        begun = plan.levels.stream(index)[0]
-        grouped = levels[begun] if begun < index else None
-        others = plan.levels.stream(index)[1:] if grouped is None else []
-        levels.append(_level(retrofit, step, reports[index], level_scores, config, grouped, others))
+        sample = [leaf[:2] for leaf in leaves_of(moved)]
+        for k, (net, mean) in enumerate(zip(nets, config["mean_logits"], strict=False)):
+            name = bias_of_logits(net, sample, f"parent {k}")
+            net.weights[name] = net.weights[name] - torch.tensor(mean).to(net.weights[name])
+    why_no_accuracy = _why_no_accuracy(groups, test)
+    scores, missing = _all_scores(groups, retrofit, reports, config, importance_data, (inputs, labels), monitor)
+    size, counted = min(net.batch() for net in nets), tokens_of(inputs)
+    batches = [list(batch) for batch in zip(*(leaf.split(size) for leaf in leaves_of(inputs)), strict=True)]
+    tokens = [None] * len(batches) if counted is None else list(counted.split(size))
+    walks = [Walk(net.graph, batches, device, runtime.memory) for net in nets]
+    attentions = any(report.weights is not None for report in reports)
+    form = ClosedForm(retrofit.fit, groups, attentions) if isinstance(retrofit.fit, Ridge) else None
+    levels = list[LevelAnalysis]()
+    for number, report in enumerate(_named(monitor, "analysis: levels").each("step", reports)):
+        monitor.emit("phase", name="analysis: levels", level=report.name, index=number, total=len(reports))
+        used = scores[config["importance"]][number].to(device)
+        votes = used if retrofit.head == "ensemble" and number in fused.last else None
+        generator = level_generator(config["seed"], number)
+        step = Step(nets, walks, number, devices.Stopwatch(device), tokens, batches, generator, votes)
+        step.go(step.layer.reads, runtime.memory)
+        of_level = {name: values[number].to(device) for name, values in scores.items()}
+        levels.append(_level(retrofit, form, groups, step, reports, of_level, config, levels))
     measured, samples = [], 0
     if why_no_accuracy is not None:
         missing["accuracy"] = why_no_accuracy
     else:
-        assert test is not None and task.target is not None
+        assert test is not None
         monitor.emit("phase", name="analysis: accuracy by level")
         rows = torch.arange(len(test))
         if len(test) > TEST_IMAGES:
             rows = balanced(test.labels, TEST_IMAGES, generator=torch.Generator().manual_seed(config["seed"]))
-        inner = _named(monitor, "analysis: accuracy by level")
-        measured = accuracy_by_level(task.parents, task.target, plan.levels, reports, test, rows, inner)
+        measured = accuracy_by_level(groups, reports, test, rows, _named(monitor, "analysis: accuracy by level"))
         samples = len(rows)
     accuracy, knows = ([each[name] for each in measured] for name in ("accuracy", "knows"))
     return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, knows)
@@ -123,32 +139,15 @@ def _named(monitor: Monitor, name: str) -> Monitor:
     return monitor.changed(lambda event: {**event, "name": name} if event["kind"] == "step" else None)
 
 
-def _why_no_accuracy(task: Task, test: Images | None) -> str | None:
+def _why_no_accuracy(groups: Groups, test: Images | None) -> str | None:
     if test is None:
         return "there are no test images."
     try:
-        check_class_scores(output_shape(task.parents[0], task.inputs, "parent 0"), "an accuracy", "Leave test out.")
+        outputs = groups.fused.spaces.neurons.shape(groups.fused.graph.output)[1:]
+        check_class_scores(outputs, "an accuracy", "Leave test out.")
     except ValueError as error:
         return str(error)
     return None
-
-
-def _check_levels(plan: Levels, reports: Sequence[LevelReport], samples: int) -> None:
-    levels_now = [
-        (
-            level.name,
-            level.kind,
-            tuple(levels[index].width for levels in plan.parents),
-            level.width,
-            samples * level.positions,
-        )
-        for index, level in enumerate(plan.fused)
-    ]
-    if levels_now != [(report.name, report.kind, report.widths, report.width, report.rows) for report in reports]:
-        raise ValueError(
-            f"the run has levels {[report.name for report in reports]} that differ in layers, widths or rows from "
-            f"the {len(plan.fused)} found now. Pass the parents, data and boundaries that were fused."
-        )
 
 
 def retrofit_of(config: dict[str, Any]) -> Retrofit:
@@ -170,141 +169,130 @@ def _shares(config: dict[str, Any]) -> Tensor | None:
 
 
 def _all_scores(
+    groups: Groups,
     retrofit: Retrofit,
-    plan: FusionPlan,
     reports: Sequence[LevelReport],
     config: dict[str, Any],
     data: object,
+    samples: tuple[Inputs, Tensor | None],
     monitor: Monitor,
 ) -> tuple[dict[str, list[Tensor]], dict[str, str]]:
     """Importance -> (m,) scores per level (for the run's importance, those it used); and why others are missing."""
-    used, levels = config["importance"], plan.levels
-    scores: dict[str, list[Tensor]] = {}
-    missing = {}
+    parents, used, shares = groups.nets[:-1], config["importance"], _shares(config)
+    scores, missing = {used: [report.scores for report in reports]}, dict[str, str]()
     for name in dict.fromkeys([*IMPORTANCE, used]):
         if name == used:
-            scores[name] = [report.scores for report in reports]
+            scores[name] = scores.pop(name)  # in this order
             continue
         monitor.emit("phase", name=f"analysis: {name}")
         score = as_importance(name, data=data, normalise_scores=config["normalise_scores"])
-        task = replace(plan.task, importance=score)
-        inner = _named(monitor, f"analysis: {name}")
         try:
-            check_parents_data(task)
-            scored = parents_scores(levels.parents, score, task.parents_data(), task.device, inner)
-            parents = levels.joined([parent.values for parent in scored])
+            own = parents_data(score.data, samples, len(parents))
+            check_scores(parents, score, own)
+            raw = [
+                scored.values for scored in parents_scores(parents, score, own, _named(monitor, f"analysis: {name}"))
+            ]
         except ValueError as error:
             missing[name] = str(error)
             continue
-        each = zip(zip(*levels.parents, strict=True), zip(*parents, strict=True), strict=True)
-        scores[name] = [retrofit.weights_of(of_parents, s, plan.task) for of_parents, s in each]
-        if config["head"] not in ("scores", "ensemble"):  # its targets do not depend on importance
-            for index, level in enumerate(levels.fused):
-                scores[name][index] = reports[index].scores if level.fixed else scores[name][index]
+        of_neurons = [[s.mean().expand_as(s) if retrofit.scored == "head" else s for s in of_net] for of_net in raw]
+        weighing = replace(groups, scores=of_neurons)
+        scores[name] = [
+            report.scores  # the targets of such a head do not depend on importance
+            if retrofit.head in ("mean", "shares") and number in groups.fused.last
+            else weighing.weights(number, [of_net[number] for of_net in raw], retrofit.head, shares)
+            for number, report in enumerate(reports)
+        ]
     return scores, missing
 
 
 def _level(
     retrofit: Retrofit,
+    form: ClosedForm | None,
+    groups: Groups,
     step: Step,
-    report: LevelReport,
+    reports: Sequence[LevelReport],
     scores: dict[str, Tensor],
     config: dict[str, Any],
-    grouped: LevelAnalysis | None,
-    later: Sequence[int],
+    before: Sequence[LevelAnalysis],
 ) -> LevelAnalysis:
     """Analyse one level.
 
     Args:
-        grouped: the earlier level where the residual stream was grouped, if any.
-        later: the other levels of a stream that is grouped here.
+        before: the earlier levels.
     """
-    level = step.level
-    used, labels = scores[config["importance"]], report.labels.to(step.device)
-    step = retrofit.voted(step, used)
-    A = weighted_means(labels, used, level.width).A if report.weights is None else report.weights.to(step.device)
-    W0, why = _mapped(step)
-    fit = retrofit.fit
-    sums = step.moments(inputs=fit.needs_inputs, dtype=fit.products(step.walk.dtype, step.device))
-    m = len(labels)
-    gram = alike([sums.zz[:m, :m], *step.grams(later).values()]) if later else fit.solve(step, sums).gram
-    if W0 is not None and not fit.needs_inputs:
-        sums = step.moments(inputs=True)  # full precision: no ridge here
-    if grouped is not None:
-        groups, agreements = grouped.labels, grouped.agreement
-    elif level.blocks is not None or not level.plain or not (step.known < 0).any():
-        # grouped by head, by part, by space, or by earlier levels
-        groups = dict.fromkeys(scores, report.labels[None])
-        agreements = agreement(groups)
+    layer, number, report, device = step.layer, step.number, reports[step.number], step.device
+    used, labels, m = scores[config["importance"]], report.labels.to(device), len(report.labels)
+    A = report.target_weights.to(device)
+    parts, why = None, _why_no_plane(groups, reports, number)
+    if layer.table or layer.mixes or isinstance(layer, Block):
+        sums = step.of_neurons()
     else:
-        groups = _groups(retrofit.grouping, step.index, level.fixed, report, gram, scores, config)
-        agreements = agreement(groups)
-    plane = {"why": why}
-    if W0 is not None:
-        parents = parent_weights(W0, used, labels, report.widths, level.width)
-        totals = used.new_zeros(level.width).index_add_(0, labels, used)
-        energy = (used @ sums.zz.diagonal()[: len(used)]).item() or 1.0
-        missing = missing_targets(level, Targets(A, totals))
-        plane = loss_plane(sums, missing, energy, level.weights(), parents)
-    kept, targets, outputs = _compare(step, labels, A, config["seed"])
-    return LevelAnalysis(
-        level.name, {name: s.cpu() for name, s in scores.items()}, groups, agreements, kept, targets, outputs, plane
-    )
+        dtype = next(iter(step.nets[-1].weights.values())).dtype
+        dtype = devices.sum_dtype(device) if form is None else retrofit.fit.products(dtype, device)
+        parts = groups.parts_of_columns(number)
+        parts = None if parts is None else parts.to(device)
+        sums = step.moments(dtype, parts, step.walks[-1].memory)
+    labelled = dict.fromkeys(scores, report.labels[None])
+    space = int(groups.fused.columns[number][0, 0])
+    if groups.plain(number) and report.weights is None and groups.fused.spaces[space].family is None:
+        zz, first = sums.zz[:m, :m], next((level for level in before if level.name == report.stream), None)
+        if first is not None:
+            labelled = first.labels
+        else:
+            others = step.grams({*groups.compared(space)} - {number} if report.stream else ())
+            fits = form is not None and not layer.table
+            gram = alike([zz, *others.values()]) if others else form.solve(step, sums, parts).gram if fits else zz
+            labelled = regrouped(retrofit.grouping, gram, scores, report, number, config["importance"], config["seed"])
+    plane: dict[str, Any] = {"why": why}
+    if not why:
+        W0 = parents_weights(step, groups, parts)[:, :m]
+        parents = parent_weights(W0, used, labels, report.widths, report.width)
+        totals = used.new_zeros(report.width).index_add_(0, labels, used)
+        energy = (used @ sums.zz.diagonal()[:m]).item() or 1.0
+        missing = Targets(torch.cat([A, less_stream(step)]), totals)
+        plane = loss_plane(sums, missing, energy, weight_of(layer, groups.fused.weights).to(device), parents)
+    kept, targets, outputs = _compare(step, groups, report, A, config["seed"])
+    of_scores = {name: s.cpu() for name, s in scores.items()}
+    return LevelAnalysis(report.name, of_scores, labelled, agreement(labelled), kept, targets, outputs, plane)
 
 
-def _mapped(step: Step) -> tuple[Tensor | None, str]:
-    """(p, m) parents' weights on the fused inputs, or why there are none."""
-    level = step.level
-    if level.affine is None:
-        return None, f"the level is not affine in its weights: {level.why_not_affine}. Its loss is not quadratic."
-    if isinstance(level.blocks, Heads):
+def _why_no_plane(groups: Groups, reports: Sequence[LevelReport], number: int) -> str:
+    """Why a level's loss on the plane through the parents' weights is not known; empty: it is."""
+    layer = groups.fused.layers[number]
+    if layer.table or isinstance(layer, Block):
+        return "the level is not affine in its weights, so its loss is not quadratic."
+    if reports[number].weights is not None:
         return (
-            None,
-            "what it is fitted to are directions within heads, in which parents' neurons have no weights of their own.",
+            "what it is fitted to are directions within heads, in which parents' neurons have no weights of their own."
         )
-    if isinstance(level.form, Activated):
-        return None, "an activation function comes before the sum of the level's outputs, so its loss is not quadratic."
-    reasons = [parent.why_not_affine for parent in step.parents if parent.affine is None]
-    if reasons:
-        return None, f"a parent's level is not affine in its weights: {reasons[0]}."
-    if read_by(step) is None:
-        return None, "the level does not read its inputs neuron by neuron, so parents' weights cannot be put on them."
-    try:
-        return parents_weights(step), ""
-    except ValueError:
-        return None, "a parent has another number of inputs per neuron, so its weights cannot be put on the fused ones."
+    if layer.functions:
+        return "an activation function comes before the sum of the level's outputs, so its loss is not quadratic."
+    read = torch.cat([groups.fused.inputs(op)[0][:, 0] for op in layer.operations]).unique().tolist()
+    of_heads = any(reports[by].weights is not None for space in read if space >= 0 for by in groups.writers[space][:1])
+    if of_heads or not mapped(groups, number):
+        return "the level does not read its inputs neuron by neuron, so parents' weights cannot be put on them."
+    return ""
 
 
-def _groups(
-    grouping: Grouper | Callable[..., Grouping],
-    index: int,
-    fixed: bool,
-    report: LevelReport,
-    gram: Tensor,
-    scores: dict[str, Tensor],
-    config: dict[str, Any],
-) -> dict[str, Tensor]:
-    """Importance -> (seeds, m); the first row of the run's importance is the run's own grouping."""
-    grouping = SameIndex() if fixed else grouping
-    seeds = [config["seed"] + k for k in range(SEEDS if getattr(grouping, "is_random", False) else 1)]
-    groups = {}
-    for name, s in scores.items():
-        made_by_run = [report.labels[None]] if name == config["importance"] else []
-        rows = regrouped(grouping, gram, s, report.widths, index, seeds[len(made_by_run) :], report.labels)
-        groups[name] = torch.cat([*made_by_run, rows])
-    return groups
-
-
-def _compare(step: Step, labels: Tensor, A: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def _compare(step: Step, groups: Groups, report: LevelReport, A: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """(m,) squared correlation of each neuron with its fused neuron over all rows; and targets and outputs of some rows."""
-    total = step.count
+    layer, net, walk, total = step.layer, step.nets[-1], step.walks[-1], report.rows
     chosen = torch.randperm(total, generator=torch.Generator().manual_seed(seed))[:ROWS].sort().values
-    m = len(labels)
+    labels, n = report.labels.to(step.device), len(step.nets) - 1
+    means = [A.to(step.device) for A in groups.of_positions(step.number)] if layer.mixes else []
+    axis = layer.operations[0].axis if layer.mixes else net.axes[step.number]
     # Sums of z, z^2, f, f^2, f z, where f is the fused neuron of z.
-    sums = torch.zeros(5, m, dtype=torch.float64, device=step.device)
+    sums = torch.zeros(5, len(labels), dtype=torch.float64, device=step.device)
     targets, outputs, start = [], [], 0
-    for f, z in step.fitted():
-        for part_f, part_z in zip(*(rows.split(devices.rows_per_batch(32 * m)) for rows in (f, z)), strict=True):
+    for number, (ends, given, counted) in enumerate(step.batches()):
+        views = step.outputs(ends, given, torch.float64, means)[:n] if layer.mixes else step.neurons(ends)
+        z = step.voted(side_by_side(views, views[0].dtype, counted))
+        value = walk.ahead(number, net.weights, [layer.place])[layer.place]
+        f = side_by_side([value.movedim(axis, -1)], value.dtype, counted)
+        for part_f, part_z in zip(
+            *(rows.split(devices.rows_per_batch(32 * len(labels))) for rows in (f, z)), strict=True
+        ):
             a, b = part_z.double(), part_f.double()[:, labels]
             for line, product in zip(sums, (a, a * a, b, b * b, a * b), strict=True):
                 line += product.sum(0)

@@ -1,6 +1,6 @@
 """Groupings that other scores and seeds would make, and their agreement."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from itertools import combinations, combinations_with_replacement, product
 from typing import Any
 
@@ -8,26 +8,36 @@ import torch
 from torch import Tensor
 
 from ...fusion.grouping import Grouping, assigned, level_generator
+from ...fusion.results import LevelReport
+
+#: Seeds per score: ten pairs of seeds for the noise floor.
+SEEDS = 5
 
 
 def regrouped(
     grouping: Callable[..., Grouping],
     gram: Tensor,
-    scores: Tensor,
-    widths: tuple[int, ...],
+    scores: Mapping[str, Tensor],
+    report: LevelReport,
     index: int,
-    seeds: Sequence[int],
-    like: Tensor,
-) -> Tensor:
-    """(seeds, m) groups of the neurons at level `index`, one row per seed.
+    used: str,
+    seed: int,
+) -> dict[str, Tensor]:
+    """Importance -> (seeds, m) groups of the neurons at level `index`, numbered as in the report; the first row of the run's
+    importance is the run's own grouping.
 
     Args:
-        like: (m,) groups that determine the numbering (`renumbered`).
+        used: the run's importance.
+        seed: the run's.
     """
-    width, groups = int(like.max()) + 1, like.new_empty(len(seeds), len(like))  # no group is empty
-    for row, seed in zip(groups, seeds, strict=True):
-        labels = grouping(gram, scores, widths, width, generator=level_generator(seed, index)).labels
-        row.copy_(renumbered(labels.to(like.device), like))
+    groups, own = {}, report.labels
+    seeds = [seed + k for k in range(SEEDS if getattr(grouping, "is_random", False) else 1)]
+    for name, s in scores.items():
+        rows = [own] if name == used else []
+        for other in seeds[len(rows) :]:
+            found = grouping(gram, s, report.widths, report.width, generator=level_generator(other, index)).labels
+            rows.append(renumbered(found.to(own.device), own))
+        groups[name] = torch.stack(rows)
     return groups
 
 

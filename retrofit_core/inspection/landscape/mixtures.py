@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy, pad
 
-from ...networks.levels.kinds import BatchNorm
 from ...networks.norm_statistics import has_statistics
 from ...system import device as devices
 from ...system.duplicates import duplicate
@@ -125,7 +124,7 @@ def with_batch_statistics(model: nn.Module) -> nn.Module:
     with torch.inference_mode(False):
         twin = with_sliced_pools(model)
         for module in twin.modules():
-            if isinstance(module, BatchNorm):
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 module.track_running_stats = False
                 module.running_mean = module.running_var = module.num_batches_tracked = None
     return twin
