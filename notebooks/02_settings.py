@@ -23,7 +23,6 @@
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
-SEEDS = None  # fusions of the same parents; None: as many as the scale has
 RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
@@ -126,7 +125,7 @@ gradient = settings[settings["table"] == "gradient fits"]
 # diamonds are the paper's numbers, which were measured with its settings.
 
 # %%
-two_way = table("vgg11-noniid", scale=SCALE, columns=["2-way"], seeds=SEEDS, runs=RUNS, results=RESULTS)
+two_way = table("vgg11-noniid", scale=SCALE, columns=["2-way"], runs=RUNS, results=RESULTS)
 two_way = two_way.column()
 two_way = next((each for each in two_way.scales if each.setting.given), two_way)  # both settings on one pair
 ROWS = [f"KF-Linear, {score}{words}" for score in ("uniform", "conductance") for words in ("", ", paper's settings")]

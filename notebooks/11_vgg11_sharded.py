@@ -23,7 +23,6 @@
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
-SEEDS = None  # fusions of the same parents; None: as many as the scale has
 RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 COLUMNS = None  # only these; None: all
@@ -37,7 +36,7 @@ from retrofit_app.figures.classes import class_sources
 from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
-asked = {"columns": COLUMNS, "seeds": SEEDS, "runs": RUNS, "results": RESULTS}
+asked = {"columns": COLUMNS, "runs": RUNS, "results": RESULTS}
 vgg = table("vgg11-sharded", scale=SCALE, **asked)
 two_way = vgg.column("2-way")
 GIVEN = "given VGG11s of half width, 8 epochs"

@@ -22,7 +22,6 @@
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
-SEEDS = None  # fusions of the same parents; None: as many as the scale has
 RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
@@ -35,7 +34,7 @@ from retrofit_app.figures.across import across
 from retrofit_app.figures.paper import beside_the_paper, differences
 from retrofit_core.experiments import table
 
-asked = {"seeds": SEEDS, "runs": RUNS, "results": RESULTS}
+asked = {"runs": RUNS, "results": RESULTS}
 sizes = table("fusion-set-size", scale=SCALE or "small", **asked)
 pair = table("fusion-set-size", scale=SCALE or "paper", **asked)
 SAMPLES = ("1k samples", "1k samples, augmented", "5k samples")

@@ -22,7 +22,6 @@
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
-SEEDS = None  # fusions of the same parents; None: as many as the scale has
 RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
@@ -34,7 +33,7 @@ from retrofit_app.figures.classes import class_sources
 from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
-blood = table("bloodmnist", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS)
+blood = table("bloodmnist", scale=SCALE, runs=RUNS, results=RESULTS)
 column = blood.column()
 
 # %% [markdown]

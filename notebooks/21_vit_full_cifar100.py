@@ -25,7 +25,6 @@
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
-SEEDS = None  # fusions of the same parents; None: as many as the scale has
 RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 COLUMNS = None  # only these; None: all
@@ -38,7 +37,7 @@ from retrofit_app.figures.across import across, measured_in
 from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
-asked = {"scale": SCALE, "columns": COLUMNS, "seeds": SEEDS, "runs": RUNS, "results": RESULTS}
+asked = {"scale": SCALE, "columns": COLUMNS, "runs": RUNS, "results": RESULTS}
 vit = table("vit-full-cifar100", **asked)
 cost = table("inference-cost", **asked)
 

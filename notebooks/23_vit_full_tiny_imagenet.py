@@ -23,7 +23,6 @@
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
-SEEDS = None  # fusions of the same parents; None: as many as the scale has
 RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
@@ -35,7 +34,7 @@ from retrofit_app.figures.across import across, measured_in
 from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
-vit = table("vit-full-tiny-imagenet", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS)
+vit = table("vit-full-tiny-imagenet", scale=SCALE, runs=RUNS, results=RESULTS)
 said = [column for column in vit.columns if column.says]
 
 # %% [markdown]

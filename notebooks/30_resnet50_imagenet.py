@@ -24,7 +24,6 @@
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
-SEEDS = None  # fusions of the same parents; None: as many as the scale has
 RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 COLUMNS = None  # only these; None: all
@@ -37,7 +36,7 @@ from retrofit_app.figures.across import across, measured_in
 from retrofit_app.figures.paper import beside_in_parts
 from retrofit_core.experiments import table
 
-resnet = table("resnet50-imagenet", scale=SCALE, columns=COLUMNS, seeds=SEEDS, runs=RUNS, results=RESULTS)
+resnet = table("resnet50-imagenet", scale=SCALE, columns=COLUMNS, runs=RUNS, results=RESULTS)
 tasks = {
     task: [column for column in resnet.columns if column.name.startswith(task) and column.says and column.lines]
     for task in ("joint", "task A", "task B")

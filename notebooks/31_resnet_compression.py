@@ -23,7 +23,6 @@
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
-SEEDS = None  # fusions of the same parents; None: as many as the scale has
 RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
@@ -35,7 +34,7 @@ from retrofit_app.figures.across import across, measured_in
 from retrofit_app.figures.paper import beside_in_parts, differences
 from retrofit_core.experiments import table
 
-asked = {"seeds": SEEDS, "runs": RUNS, "results": RESULTS}
+asked = {"runs": RUNS, "results": RESULTS}
 resnet = table("resnet-compression", scale=SCALE, **asked)
 small = table("resnet-compression", scale=SCALE or "small", **asked).column("ResNet-34 to ResNet-18")
 print(resnet)

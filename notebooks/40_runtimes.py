@@ -23,7 +23,6 @@
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
-SEEDS = None  # fusions of the same parents; None: as many as the scale has
 RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
@@ -34,7 +33,7 @@ from retrofit_app.figures import LIGHT
 from retrofit_app.figures.paper import beside_the_paper
 from retrofit_core.experiments import table
 
-asked = {"scale": SCALE, "seeds": SEEDS, "runs": RUNS, "results": RESULTS}
+asked = {"scale": SCALE, "runs": RUNS, "results": RESULTS}
 vgg = table("runtime-vgg", **asked)
 vit = table("runtime-vit", **asked)
 whole = table("runtime-end-to-end", **asked)

@@ -24,7 +24,6 @@
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
-SEEDS = None  # fusions of the same parents; None: as many as the scale has
 RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
@@ -40,7 +39,7 @@ from retrofit_app.runs.paper import RECORDS
 from retrofit_core.experiments import table
 from retrofit_core.inspection.landscape import Survey
 
-landscape = table("landscape", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS)
+landscape = table("landscape", scale=SCALE, runs=RUNS, results=RESULTS)
 FUSED = "KF-Gradient, deeplift"
 results = landscape.column("loss").main.results(FUSED)
 surveys = [Survey.from_json(result.metrics["landscape"]) for result in results]

@@ -22,7 +22,6 @@
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
-SEEDS = None  # fusions of the same parents; None: as many as the scale has
 RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
@@ -41,7 +40,7 @@ from retrofit_app.runs.paper import RECORDS
 from retrofit_core.experiments import table
 from retrofit_core.runs.answers import difference, from_bits
 
-neurons = table("neuron-importance", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS)
+neurons = table("neuron-importance", scale=SCALE, runs=RUNS, results=RESULTS)
 conductance, deeplift = neurons.column("conductance").main, neurons.column("deeplift").main
 TO_UNIFORM, BETWEEN_SEEDS = "adjusted Rand index to uniform", "adjusted Rand index between seeds"
 given = {

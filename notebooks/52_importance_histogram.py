@@ -24,7 +24,6 @@
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
-SEEDS = None  # fusions of the same parents; None: as many as the scale has
 RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 
@@ -33,7 +32,7 @@ from retrofit_app.figures import LIGHT
 from retrofit_app.figures.histograms import kept_histograms
 from retrofit_core.experiments import table
 
-scores = table("importance-histogram", scale=SCALE, seeds=SEEDS, runs=RUNS, results=RESULTS)
+scores = table("importance-histogram", scale=SCALE, runs=RUNS, results=RESULTS)
 conductance, deeplift = scores.column("conductance").main, scores.column("deeplift").main
 ROW = "last convolution of parent 0"
 

@@ -23,7 +23,6 @@
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
-SEEDS = None  # fusions of the same parents; None: as many as the scale has
 RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 COLUMNS = None  # only these; None: all
@@ -34,7 +33,7 @@ from retrofit_app.figures.parts import parts
 from retrofit_core.experiments import table
 from retrofit_core.experiments.ablation import CHANGES, CLOSED_FORM, GRADIENT
 
-asked = {"scale": SCALE, "columns": COLUMNS, "seeds": SEEDS, "runs": RUNS, "results": RESULTS}
+asked = {"scale": SCALE, "columns": COLUMNS, "runs": RUNS, "results": RESULTS}
 study = table("ablation", **asked)
 # One pair of networks in each panel: the given ones, where there are others, too.
 panels = [next((each for each in column.scales if each.setting.given), column) for column in study.columns]

@@ -26,7 +26,6 @@
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
-SEEDS = None  # fusions of the same parents; None: as many as the scale has
 RUNS = "../runs"  # results of `retrofit reproduce` on this machine
 RESULTS = "../benchmarks/results/experiments"  # results that come with the project
 COLUMNS = None  # only these; None: all
@@ -39,7 +38,7 @@ from retrofit_app.figures.parts import parts
 from retrofit_core.experiments import table
 from retrofit_core.experiments.beyond import CLOSER, FUSED, INSIDE
 
-asked = {"scale": SCALE, "columns": COLUMNS, "seeds": SEEDS, "runs": RUNS, "results": RESULTS}
+asked = {"scale": SCALE, "columns": COLUMNS, "runs": RUNS, "results": RESULTS}
 beyond = table("beyond", **asked)
 measured = [column for column in beyond.columns if column.lines]
 blocks = [column for column in measured if column.name in ("ResNet-18, sharded", "ViT, sharded")]

@@ -9,7 +9,7 @@ from ..experiments.cells import Cell, Table
 from ..experiments.report import markdown, report, spreadsheet
 from ..experiments.results import Records, Result, measured_in, results_in
 from ..experiments.runner import plan, run
-from ..experiments.scales import EVERY_SCALE, SCALES, Scale, scale_of
+from ..experiments.scales import EVERY_SCALE, Scale, scale_of
 from ..experiments.setting import settings
 from ..experiments.tables import TABLES
 from ..experiments.units import Unit
@@ -48,17 +48,15 @@ def scales_of(words: str | None) -> list[Scale]:
 
 
 def list_tables(asked: ReproduceRequest) -> None:
-    """Print how many cells of each table's measured columns are measured, by badge (scale and parents), largest scale first."""
-    known, order = measured(asked.folder, asked.results), list(SCALES)
+    """Print how many cells of each table are measured, by badge (scale and parents)."""
+    known = measured(asked.folder, asked.results)
     listed = new_table("table", "what", "cells measured")
     for entry in TABLES.values():
-        counts: dict[str, tuple[int, int]] = {}
-        every = settings(entry, known, scales_of(asked.scale))
-        for each in sorted(every, key=lambda each: -order.index(each.scale.name)):
-            if each.is_measured:
-                done, cells = counts.get(each.badge, (0, 0))
-                counts[each.badge] = done + each.counts[0], cells + each.counts[1]
-        words = [f"{done} of {cells} {badge}" for badge, (done, cells) in counts.items()]
+        every = [each for each in settings(entry, known, scales_of(asked.scale)[::-1]) if each.is_measured]
+        words = [
+            f"{sum(each.counts[0] for each in every if each.badge == badge)} {badge}"
+            for badge in dict.fromkeys(each.badge for each in every)
+        ]
         listed.add_row(entry.name, entry.title, "\n".join(words or ["none"]))
     out.print(listed)
 
@@ -91,7 +89,7 @@ def reproduce(asked: ReproduceRequest) -> None:
     scales = scales_of(asked.scale if asked.report else asked.scale or SCALE)
     known = measured(asked.folder, asked.results)
     columns, names = _columns_of(tables, asked.columns), [table.name for table in tables]
-    tabled = report(known, names, scales, seeds=asked.seeds, columns=columns, root=str(asked.folder))
+    tabled = report(known, names, scales, columns=columns, root=str(asked.folder))
     print(markdown(tabled), end="")
     if asked.out is not None:
         write(asked.out, spreadsheet(tabled))

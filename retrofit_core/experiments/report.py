@@ -129,7 +129,6 @@ def report(
     tables: Sequence[str],
     scales: Sequence[Scale],
     *,
-    seeds: int | None = None,
     columns: Collection[str] | None = None,
     root: str = "runs",
 ) -> Report:
@@ -138,14 +137,10 @@ def report(
     Args:
         tables: names in TABLES.
         scales: unmeasured columns are shown at the first one.
-        seeds: expected number of fusions (default: the scale's); further results are shown too.
         columns: show only these (default: all).
         root: runs folder, for commands.
     """
-    every = [
-        reproduced(TABLES[name], settings(TABLES[name], records, scales, seeds, columns), root, seeds)
-        for name in tables
-    ]
+    every = [reproduced(TABLES[name], settings(TABLES[name], records, scales, columns), root) for name in tables]
     return Report(
         tuple(replace(table, columns=by_row(table.columns)) for table in every if table.columns),
         summary_of([column for table in every for column in table.columns]),

@@ -370,7 +370,6 @@ def table(
     *,
     scale: str | None = None,
     columns: Sequence[str] | None = None,
-    seeds: int | None = None,
     runs: str | Path = "runs",
     results: str | Path | Sequence[str | Path] = (),
 ) -> ReproducedTable:
@@ -380,7 +379,6 @@ def table(
         name: see `retrofit reproduce --list`, such as "vgg11-noniid".
         scale: smoke, small, evening or paper; None shows each row at the fullest scale with a result, see `by_row`.
         columns: show only these, such as ("2-way",).
-        seeds: expected number of fusions of the same parents (default: the scale's).
         runs: folder with results of this machine; need not exist.
         results: files of results, folders of them, or other runs folders.
     Raises:
@@ -392,38 +390,37 @@ def table(
         columns = tuple(find(by_name, each, f"column of {entry.name}").name for each in columns)
     paths = [results] if isinstance(results, str | Path) else list(results)
     scales = [scale_of(scale)] if scale else EVERY_SCALE
-    shown = reproduced(entry, settings(entry, measured_in(runs, paths), scales, seeds, columns), str(runs), seeds)
+    shown = reproduced(entry, settings(entry, measured_in(runs, paths), scales, columns), str(runs))
     if scale is None:
         merged_columns = by_row(shown.columns)
-        commands = _commands([column.setting for column in merged_columns], str(runs), seeds)
+        commands = _commands([column.setting for column in merged_columns], str(runs))
         shown = dataclasses.replace(shown, columns=merged_columns, commands=commands)
     return shown
 
 
-def reproduced(entry: Table, of: Sequence[Setting], root: str, seeds: int | None = None) -> ReproducedTable:
+def reproduced(entry: Table, of: Sequence[Setting], root: str) -> ReproducedTable:
     """A table with our measurements, one column for each setting.
 
     Args:
         of: settings of the table's columns.
-        root, seeds: as in `report.report`.
+        root: as in `report.report`.
     """
-    return ReproducedTable(entry, tuple(_column(setting, of) for setting in of), _commands(of, root, seeds))
+    return ReproducedTable(entry, tuple(_column(setting, of) for setting in of), _commands(of, root))
 
 
-def _commands(of: Sequence[Setting], root: str, seeds: int | None) -> tuple[str, ...]:
+def _commands(of: Sequence[Setting], root: str) -> tuple[str, ...]:
     missing = [each for each in of if each.counts[0] < each.counts[1] and not each.given]
-    return tuple(dict.fromkeys(command(setting, root, seeds) for setting in missing))
+    return tuple(dict.fromkeys(command(setting, root) for setting in missing))
 
 
-def command(setting: Setting, root: str, seeds: int | None = None, row: str = "") -> str:
+def command(setting: Setting, root: str, row: str = "") -> str:
     """The command that measures what is missing in a setting's table, with trained parents.
 
     Args:
-        root, seeds: as in `report.report`.
+        root: as in `report.report`.
         row: measure only this row of the column, with its parents.
     """
     words = ["retrofit", "reproduce", setting.table.name, "--scale", setting.scale.name]
-    words += ["--seeds", str(seeds)] if seeds else []
     words += ["--folder", root] if root != "runs" else []
     words += ["--columns", setting.column.name, "--methods", row.removesuffix(f", {BEST}")] if row else []
     return shlex.join(words)

@@ -54,8 +54,6 @@ class Setting:
     given: GivenParents | None
     """Given parents, in place of trained ones"""
     records: Records = field(repr=False)
-    seeds: int
-    """Expected number of fusions of the same parents"""
 
     @cached_property
     def _fused(self) -> dict[int, int]:
@@ -73,7 +71,7 @@ class Setting:
     def cells(self) -> tuple[CellResults, ...]:
         """The cells of the expected seeds of the first parents, and of all seeds of parents with results."""
         single, results, cells = dataclasses.replace(self.table, columns=(self.column,)), self.records.results, []
-        for index, seeds in sorted({**self._fused, 0: max(self.seeds, self._fused.get(0, 0))}.items()):
+        for index, seeds in sorted({**self._fused, 0: max(self.scale.seeds, self._fused.get(0, 0))}.items()):
             for cell in single.cells(self._scale, seeds, self._source(index)):
                 units = (*cell.units, *([cell.relative_to] if cell.relative_to is not None else []))
                 start = next((results.get(unit.start.key()) for unit in units if isinstance(unit, FineTuning)), None)
@@ -88,7 +86,7 @@ class Setting:
 
     def is_expected(self, each: CellResults) -> bool:
         """Whether a cell is of the first parents and an expected seed."""
-        return each.cell.seed < self.seeds and not each.cell.parents
+        return each.cell.seed < self.scale.seeds and not each.cell.parents
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -118,7 +116,6 @@ def settings(
     table: Table,
     records: Records,
     scales: Sequence[Scale],
-    seeds: int | None = None,
     columns: Collection[str] | None = None,
 ) -> list[Setting]:
     """The columns of a table in order, each at every scale and with all parents for which it was measured.
@@ -129,19 +126,17 @@ def settings(
     written = []
     for column in table.columns:
         if columns is None or column.name in columns:
-            every = [each for scale in scales for each in every_setting(table, column, scale, records, seeds)]
+            every = [each for scale in scales for each in every_setting(table, column, scale, records)]
             measured = [each for each in every if each.is_measured]
             own = [each for each in measured if not each.substitute or each.scale.always]
             written += (own if any(not each.substitute for each in own) else measured) or every[:1]
     return written
 
 
-def every_setting(
-    table: Table, column: Column, scale: Scale, records: Records, seeds: int | None = None
-) -> list[Setting]:
+def every_setting(table: Table, column: Column, scale: Scale, records: Records) -> list[Setting]:
     """A column's settings at a scale, measured or not: with trained parents on its data set, then on what stands in for it, and
     with given parents, which are fused as in the paper, at that scale."""
     data = (scale.always,) if scale.always else filter(None, (column.data, STAND_IN.get(column.data)))
     given = [each for each in records.given if (table.name, column.name) in each.columns and scale.name == "paper"]
     kinds = [*((name, None) for name in data), *((each.source.digests["data"], each) for each in given)]
-    return [Setting(table, column, scale, name, each, records, seeds or scale.seeds) for name, each in kinds]
+    return [Setting(table, column, scale, name, each, records) for name, each in kinds]

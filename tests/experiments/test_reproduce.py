@@ -58,7 +58,7 @@ def listed(output):
 def test_the_list_has_every_table_and_what_is_measured_of_it(folder):
     words = listed(retrofit("reproduce", "--list", cwd=folder).stdout)
     assert set(TABLES) <= set(words)
-    assert re.search(r" 9 of \d+ smoke", words["vgg11-noniid"]) and " none" in words["vit-full-cifar100"]
+    assert re.search(r" 9 smoke", words["vgg11-noniid"]) and " none" in words["vit-full-cifar100"]
 
 
 def test_where_nothing_is_measured_the_projects_own_results_are_reported(folder, tmp_path):
