@@ -11,7 +11,7 @@ import pytest
 from retrofit_core.catalogue import CATALOGUE
 from retrofit_core.experiments.claims import INFORMATIVE
 from retrofit_core.experiments.report import report, verdicts
-from retrofit_core.experiments.reproduction import by_row, reproduced
+from retrofit_core.experiments.reproduction import by_row, reproduced_table
 from retrofit_core.experiments.results import results_in
 from retrofit_core.experiments.scales import EVERY_SCALE, SAYING, SCALES
 from retrofit_core.experiments.setting import settings
@@ -64,7 +64,7 @@ def test_it_counts_the_papers_claims_that_hold():
 )
 def test_its_results_are_those_of_the_reports(row, table, name):
     chosen = settings(TABLES[table], results_in(RESULTS), EVERY_SCALE)
-    column = next(each for each in by_row(reproduced(TABLES[table], chosen, "runs").columns) if each.name == name)
+    column = next(each for each in by_row(reproduced_table(TABLES[table], chosen, "runs").columns) if each.name == name)
     means = [column.line(which).mean for which in ("Parent 0", "KF-Linear, conductance", "Ensemble")]
     (cells,) = re.findall(rf"^\| {re.escape(row)} \| (.*) \|$", README.read_text(), re.MULTILINE)
     assert [cell.split()[0] for cell in cells.split(" | ")] == [f"{mean:.1f}" for mean in means]

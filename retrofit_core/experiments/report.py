@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..system.tables import markdown_table
 from .claims import DECIDED, INFORMATIVE, Claim
-from .reproduction import ReproducedColumn, ReproducedTable, by_row, reproduced
+from .reproduction import ReproducedColumn, ReproducedTable, by_row, reproduced_table
 from .results import Records
 from .scales import SAYING, Scale
 from .setting import settings
@@ -140,7 +140,7 @@ def report(
         columns: show only these (default: all).
         root: runs folder, for commands.
     """
-    every = [reproduced(TABLES[name], settings(TABLES[name], records, scales, columns), root) for name in tables]
+    every = [reproduced_table(TABLES[name], settings(TABLES[name], records, scales, columns), root) for name in tables]
     return Report(
         tuple(replace(table, columns=by_row(table.columns)) for table in every if table.columns),
         summary_of([column for table in every for column in table.columns]),

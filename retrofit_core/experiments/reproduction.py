@@ -390,7 +390,7 @@ def table(
         columns = tuple(find(by_name, each, f"column of {entry.name}").name for each in columns)
     paths = [results] if isinstance(results, str | Path) else list(results)
     scales = [scale_of(scale)] if scale else EVERY_SCALE
-    shown = reproduced(entry, settings(entry, measured_in(runs, paths), scales, columns), str(runs))
+    shown = reproduced_table(entry, settings(entry, measured_in(runs, paths), scales, columns), str(runs))
     if scale is None:
         merged_columns = by_row(shown.columns)
         commands = _commands([column.setting for column in merged_columns], str(runs))
@@ -398,7 +398,7 @@ def table(
     return shown
 
 
-def reproduced(entry: Table, of: Sequence[Setting], root: str) -> ReproducedTable:
+def reproduced_table(entry: Table, of: Sequence[Setting], root: str) -> ReproducedTable:
     """A table with our measurements, one column for each setting.
 
     Args:
@@ -461,10 +461,10 @@ def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
     by_name: dict[str, list[ReproducedColumn]] = {column.name: [] for column in columns}
     for column in sorted(columns, key=lambda each: BEST_FIRST.index(each.setting.scale.name)):
         by_name[column.name].append(column)
-    return tuple(_joined(tuple(each for each in same if each.says) or tuple(same)) for same in by_name.values())
+    return tuple(_over_scales(tuple(each for each in same if each.says) or tuple(same)) for same in by_name.values())
 
 
-def _joined(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
+def _over_scales(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
     """Merge one column's scales, the fullest first."""
     if len(scales) == 1:
         return scales[0]

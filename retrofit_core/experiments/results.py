@@ -91,7 +91,7 @@ def share_below(histogram: Mapping[str, Sequence[float]], score: float) -> float
     return 100 * float(below) / float(counts.sum())
 
 
-def packed(correct: np.ndarray) -> str:
+def packed_bits(correct: np.ndarray) -> str:
     """The inverse of `Result.knows`."""
     return base64.b64encode(np.packbits(correct).tobytes()).decode()
 
@@ -149,7 +149,7 @@ def write_result(root: str | Path, result: Result) -> None:
 
 def measured_in(runs: str | Path, results: Iterable[str | Path] = ()) -> Records:
     """The results of a runs folder, which need not exist, and of further files and folders; raises as `results_in`."""
-    return merged(map(results_in, [*([runs] if Path(runs, UNIT.folder).is_dir() else []), *results]))
+    return merged_records(map(results_in, [*([runs] if Path(runs, UNIT.folder).is_dir() else []), *results]))
 
 
 def read_result(root: str | Path, key: str) -> Result | None:
@@ -176,10 +176,10 @@ def results_in(path: str | Path) -> Records:
         raise ValueError(
             f"the folder {path} holds no results: neither JSON files nor what a runs folder has, {UNIT.folder}."
         )
-    return merged(map(_read, files))
+    return merged_records(map(_read, files))
 
 
-def merged(records: Iterable[Records]) -> Records:
+def merged_records(records: Iterable[Records]) -> Records:
     """All results, for each key the latest, and all given parents."""
     every = list(records)
     latest = sorted((result for each in every for result in each.results.values()), key=lambda each: each.finished)

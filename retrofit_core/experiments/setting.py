@@ -56,7 +56,7 @@ class Setting:
     records: Records = field(repr=False)
 
     @cached_property
-    def _fused(self) -> dict[int, int]:
+    def _fusion_seeds(self) -> dict[int, int]:
         """Set of parents -> number of fusion seeds with results, which may belong to other tables."""
         return self.records.seeds.get(self._source(0).key(), {})
 
@@ -71,7 +71,9 @@ class Setting:
     def cells(self) -> tuple[CellResults, ...]:
         """The cells of the expected seeds of the first parents, and of all seeds of parents with results."""
         single, results, cells = dataclasses.replace(self.table, columns=(self.column,)), self.records.results, []
-        for index, seeds in sorted({**self._fused, 0: max(self.scale.seeds, self._fused.get(0, 0))}.items()):
+        for index, seeds in sorted(
+            {**self._fusion_seeds, 0: max(self.scale.seeds, self._fusion_seeds.get(0, 0))}.items()
+        ):
             for cell in single.cells(self._scale, seeds, self._source(index)):
                 units = (*cell.units, *([cell.relative_to] if cell.relative_to is not None else []))
                 start = next((results.get(unit.start.key()) for unit in units if isinstance(unit, FineTuning)), None)
@@ -82,7 +84,7 @@ class Setting:
     @property
     def is_measured(self) -> bool:
         """Whether any of its cells has a number or a refusal."""
-        return bool(self._fused) and any(each.is_measured for each in self.cells)
+        return bool(self._fusion_seeds) and any(each.is_measured for each in self.cells)
 
     def is_expected(self, each: CellResults) -> bool:
         """Whether a cell is of the first parents and an expected seed."""

@@ -66,7 +66,7 @@ def _facts(training: TrainConfig) -> dict[str, Any]:
 
 
 @cache
-def _chosen(run: RunConfig) -> dict[str, Any]:
+def _run_facts(run: RunConfig) -> dict[str, Any]:
     """What determines a fusion beside its source, likewise."""
     return {name: value for name, value in run.changed().items() if name not in FROM_SOURCE}
 
@@ -138,7 +138,7 @@ class Fusion(Unit):
 
     def to_json(self) -> dict[str, Any]:
         only = {} if self.only is None else {"only": list(self.only)}
-        return {"fusion": _chosen(self.run), **only, **self.source.to_json(), "test_images": self.test_images}
+        return {"fusion": _run_facts(self.run), **only, **self.source.to_json(), "test_images": self.test_images}
 
     def needs(self) -> tuple[Unit, ...]:
         indices = range(self.parts) if self.only is None else self.only

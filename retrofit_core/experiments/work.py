@@ -35,7 +35,7 @@ from ..training.files import finetuned, settings_of
 from ..training.parents import train_parents
 from ..training.state import digest as digest_of_tensors
 from .clustering import clustering
-from .results import Result, packed, read_result, write_result
+from .results import Result, packed_bits, read_result, write_result
 from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, TunedEnsemble, Unit
 
 
@@ -106,7 +106,7 @@ def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[
         *_, survey = unit.landscape.run(plan, monitor)
         return {"metrics": {"landscape": survey.to_json()}}, {"seconds": 0.0}
     network, times = _network(unit, root, monitor, device)
-    return _measured(unit, network, root, monitor, device), times
+    return _measurements(unit, network, root, monitor, device), times
 
 
 def title(unit: Unit) -> str:
@@ -140,13 +140,13 @@ def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.
     if isinstance(unit, Parent):
         return _parent(unit, root, monitor, device)
     if isinstance(unit, Fusion):
-        return _fused(unit, root, monitor, device)
+        return _fused_network(unit, root, monitor, device)
     if isinstance(unit, TunedEnsemble):
-        networks = [_tuned(member, root, monitor, device)[0] for member in unit.members]
+        networks = [_tuned_network(member, root, monitor, device)[0] for member in unit.members]
         example = load(unit.source.data_set, "train").inputs([0])
         return METHODS["Ensemble"](networks, example).model, {"seconds": 0.0}
     assert isinstance(unit, FineTuning)
-    return _tuned(unit, root, monitor, device)
+    return _tuned_network(unit, root, monitor, device)
 
 
 def _parent(unit: Parent, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
@@ -167,7 +167,7 @@ def _provide_parent(parent: Unit, root: Path, monitor: Monitor, device: str) -> 
         train_parents(config, root / training.folder, only=parent.index, resume=True, test=False, monitor=monitor)
 
 
-def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
+def _fused_network(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
     for parent in unit.needs():
         _provide_parent(parent, root, monitor, device)
     config = dataclasses.replace(unit.config(root), device=device)
@@ -179,7 +179,7 @@ def _fused(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.
     return result.model, {name: seconds for name, seconds in times.items() if seconds is not None}
 
 
-def _tuned(unit: FineTuning, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
+def _tuned_network(unit: FineTuning, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
     network = _start(unit.start, root, monitor, device)
     start = time.perf_counter()
     images = load(unit.source.data_set, "train")
@@ -201,7 +201,7 @@ def _start(unit: Unit, root: Path, monitor: Monitor, device: str) -> Any:
     return _network(unit, root, monitor, device)[0]
 
 
-def _measured(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, device: str) -> dict[str, Any]:
+def _measurements(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, device: str) -> dict[str, Any]:
     """A network's metrics and correctly classified images, on the unit's test images; per_part if there are splits."""
     test, splits = load(unit.source.data_set, "test"), unit.source.splits(root)
     rows = torch.arange(len(test))
@@ -217,7 +217,7 @@ def _measured(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, devi
         parts = read_splits(splits, unit.source.files(root), len(train))
         hits = [correct[torch.isin(test.labels[rows], train.labels[part].unique())] for part in parts]
     metrics["per_part"] = [100 * hit.double().mean().item() if len(hit) else None for hit in hits]
-    return {"metrics": metrics, "correct": packed(correct.numpy())}
+    return {"metrics": metrics, "correct": packed_bits(correct.numpy())}
 
 
 def machine(device: str = "auto") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from retrofit_core.experiments.cells import Cell
-from retrofit_core.experiments.results import Records, Result, packed
+from retrofit_core.experiments.results import Records, Result, packed_bits
 from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import ParentSource, Unit
@@ -45,7 +45,7 @@ def made(unit: Unit, known: Iterable[bool] | None = None, **facts: Any) -> Resul
         unit.command("runs") if unit.source.training else "",
         refusal,
         {} if refusal else {**metrics, **facts},
-        packed(correct),
+        packed_bits(correct),
         MACHINE,
         1.0,
     )

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from retrofit_core.experiments.results import GivenParents, Records, merged, results_in
+from retrofit_core.experiments.results import GivenParents, Records, merged_records, results_in
 from retrofit_core.experiments.scales import SCALES
 from retrofit_core.experiments.setting import every_setting
 from retrofit_core.experiments.tables import TABLES
@@ -25,7 +25,7 @@ def records() -> Records:
 
 def test_a_file_and_a_folder_are_read_whole(records, tmp_path):
     write_records(tmp_path / "all.json", records)
-    assert results_in(tmp_path / "all.json") == results_in(tmp_path) == merged([records])
+    assert results_in(tmp_path / "all.json") == results_in(tmp_path) == merged_records([records])
 
 
 def test_what_results_share_is_written_once(records, tmp_path):
@@ -47,13 +47,13 @@ def test_what_results_share_is_written_once(records, tmp_path):
     for result in content["results"]:
         number(result)
     path.write_text(json.dumps(content))
-    assert results_in(path) == merged([records])
+    assert results_in(path) == merged_records([records])
 
 
 def test_of_two_results_of_a_unit_the_later_one_counts(records):
     late = {key: dataclasses.replace(each, finished=2.0, title="late") for key, each in records.results.items()}
     for order in ([records, Records(late)], [Records(late), records]):
-        assert {result.title for result in merged(order).results.values()} == {"late"}
+        assert {result.title for result in merged_records(order).results.values()} == {"late"}
 
 
 @pytest.mark.parametrize(

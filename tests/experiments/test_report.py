@@ -12,7 +12,7 @@ from retrofit_core.experiments.lines import Line
 from retrofit_core.experiments.paper import paper_values
 from retrofit_core.experiments.report import markdown, report, spreadsheet, verdicts
 from retrofit_core.experiments.reproduction import ReproducedColumn
-from retrofit_core.experiments.results import GivenParents, Records, merged, write_result
+from retrofit_core.experiments.results import GivenParents, Records, merged_records, write_result
 from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import ParentSource
@@ -190,7 +190,7 @@ def test_a_stand_in_has_a_badge_counts_for_nothing_and_gives_way_to_the_papers_d
     assert (alone.summary.measured(), alone.summary.decided(), alone.summary.counts) == (0, [], ())
     column = alone.columns[0]
     assert column.badge == "evening, cifar10 for cifar100" and column.number("KF-Gradient, uniform") == 90
-    both = report(merged([own, other]), ["vit-sharded-cifar100"], scales)
+    both = report(merged_records([own, other]), ["vit-sharded-cifar100"], scales)
     assert {(count.scale, count.badge) for count in both.summary.counts} == {("small", "small")}
     assert [claim.ours for claim in both.summary.decided() if claim.column == "2-way"] == [pytest.approx(20)]
     assert both.columns[0].badge == "small" and both.columns[0].number("KF-Gradient, uniform") == 60

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from retrofit_core.experiments import table
-from retrofit_core.experiments.results import GivenParents, Records, merged
+from retrofit_core.experiments.results import GivenParents, Records, merged_records
 from retrofit_core.experiments.scales import scale_of
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.experiments.units import ParentSource
@@ -30,7 +30,7 @@ def two_way(scale: str, gain: int = 0) -> Records:
 @pytest.fixture
 def records(tmp_path: Path) -> Path:
     """The column "2-way" at two scales; ten points more at the larger one."""
-    write_records(tmp_path / "records.json", merged([two_way("small"), two_way("evening", 10)]))
+    write_records(tmp_path / "records.json", merged_records([two_way("small"), two_way("evening", 10)]))
     return tmp_path / "records.json"
 
 
@@ -40,7 +40,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def beside(tmp_path: Path, *records: Records) -> Path:
-    write_records(tmp_path / "beside.json", merged(records))
+    write_records(tmp_path / "beside.json", merged_records(records))
     return tmp_path / "beside.json"
 
 

@@ -51,7 +51,7 @@ def _stat(path: Path) -> os.stat_result | None:
 
 def read() -> tuple[Any, list[str]]:
     """All results, as `Records`; and one sentence for each unreadable file."""
-    from retrofit_core.experiments.results import merged, results_in
+    from retrofit_core.experiments.results import merged_records, results_in
 
     records, problems = [], []
     for path in sources():
@@ -59,7 +59,7 @@ def read() -> tuple[Any, list[str]]:
             records.append(results_in(path))
         except ValueError as error:
             problems.append(str(error))
-    return merged(records), problems
+    return merged_records(records), problems
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,13 @@ def names() -> dict[str, str]:
 
 def table(name: str, bundle: Any) -> Shown:
     """A table with all its measurements."""
-    from retrofit_core.experiments.reproduction import reproduced
+    from retrofit_core.experiments.reproduction import reproduced_table
     from retrofit_core.experiments.scales import EVERY_SCALE
     from retrofit_core.experiments.setting import settings
     from retrofit_core.experiments.tables import TABLES
 
     entry = TABLES[name]
-    return Shown(name, reproduced(entry, settings(entry, bundle, EVERY_SCALE), runs_folder().name).columns)
+    return Shown(name, reproduced_table(entry, settings(entry, bundle, EVERY_SCALE), runs_folder().name).columns)
 
 
 def scale_of(column: Any) -> str:

@@ -15,7 +15,7 @@ from retrofit_app.widgets import works
 NOTICED = "noticed"  # the run whose end the user has not seen
 
 
-def standing(entry: runs.Entry) -> tuple[float, str]:
+def share_and_words(entry: runs.Entry) -> tuple[float, str]:
     """The share of a run that is done, and its progress in words."""
     key, started = f"progress:{entry.folder}", entry.status.get("started") if entry.state == "running" else None
     attempt, followed = st.session_state.get(key, (None, None))
@@ -62,7 +62,7 @@ def is_going(folder: Path) -> bool:
 
 def _running(folder: Path) -> None:
     entry = runs.read_entry(folder)
-    share, words = standing(entry)
+    share, words = share_and_words(entry)
     _line(f"**Your {escaped(entry.config['method'])} fusion is in progress.** {escaped(words)}", entry.name)
     st.progress(share)
 

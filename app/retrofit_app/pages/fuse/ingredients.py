@@ -14,7 +14,7 @@ from retrofit_core.runs.store import Work, notes_of
 
 @st.fragment
 @guarded
-def brought(entry: runs.Entry, palette: Palette) -> None:
+def section(entry: runs.Entry, palette: Palette) -> None:
     """Draw the picture, its measurement in progress, or the button to start that; nothing if there are no ingredients."""
     if not ingredients.has_some(entry):
         return

@@ -77,7 +77,7 @@ def finished(entry: runs.Entry) -> None:
         st.info(
             f"{escaped(sentence)} To compare, delete it in *Your runs* and run it again.", icon=":material/history:"
         )
-    ingredients.brought(entry, palette)
+    ingredients.section(entry, palette)
     lost.lost(entry, palette)
     followed(entry, palette)
     show_images = seen.seen(entry, palette)

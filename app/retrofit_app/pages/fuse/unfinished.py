@@ -55,6 +55,6 @@ def stopped(entry: runs.Entry) -> None:
 def live(folder: Path) -> None:
     """Draw a run's progress."""
     entry = runs.read_entry(folder)
-    share, words = going.standing(entry)
+    share, words = going.share_and_words(entry)
     stops = "Stops after the current step, within a minute at the latest. Networks trained so far stay."
     works.progress(entry.folder, share, words, stops, "cancel", "run")
