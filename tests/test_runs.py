@@ -129,7 +129,7 @@ def test_a_run_that_stopped_keeps_nothing_and_is_run_again(config, tmp_path, sto
     assert not list((tmp_path / "run").glob("*.tmp"))
     events = []
     again, _ = runs.execute(dataclasses.replace(config, seed=config.seed), tmp_path / "run", Monitor(events.append))
-    assert sum(event["kind"] == "fitted" for event in events) == len(whole.levels)
+    assert sum(event["kind"] == "level" for event in events) == len(whole.levels)
     assert torch.equal(weights(again.model), weights(whole.model))
     assert runs.read_run(tmp_path / "run").state == "done"
 

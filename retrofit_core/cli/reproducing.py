@@ -120,7 +120,7 @@ def measure(tables: Sequence[Table], asked: ReproduceRequest) -> bool:
             accuracy = f"{result.metrics['accuracy']:.2f} %" if "accuracy" in result.metrics else "measured"
             return say(f"{title(unit)}: {result.refusal or accuracy}  ({result.metrics['all_seconds']:.1f} s)")
 
-        outcome = run(
+        failed = run(
             missing,
             asked.folder,
             jobs=asked.jobs,
@@ -128,10 +128,10 @@ def measure(tables: Sequence[Table], asked: ReproduceRequest) -> bool:
             device=asked.device,
             on_result=on_result,
         )
-    out.print(f"{outcome.done} units done. Results are in {asked.folder}.")
-    for unit, why in outcome.failed:
+    out.print(f"{len(missing) - len(failed)} units done. Results are in {asked.folder}.")
+    for unit, why in failed:
         say(f"Failed: {title(unit)}: {why}", to=err)
-    return bool(outcome.failed)
+    return bool(failed)
 
 
 def _columns_of(tables: Sequence[Table], columns: str | None) -> set[str] | None:

@@ -7,7 +7,6 @@ import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, chdir, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,15 +27,6 @@ from .work import title, work
 
 OnResult = Callable[[Unit, Result | str], None]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Outcome of a run."""
-
-    done: int
-    failed: list[tuple[Unit, str]]
-    """Units, and why each failed"""
 
 
 def plan(
@@ -82,7 +72,7 @@ def run(
     monitor: Monitor | None = None,
     device: str = "auto",
     on_result: OnResult | None = None,
-) -> Outcome:
+) -> list[tuple[Unit, str]]:
     """Run missing units with joblib, wave by wave: in processes of this machine, or where the caller's `joblib.parallel_config`
     says. A cluster's workers see `root` and the current folder under the same paths.
 
@@ -92,6 +82,8 @@ def run(
         monitor: of units in this process, that is of a single job.
         device: "auto" gives each process its own GPU if there are any.
         on_result: called with each unit and its result, or why it failed.
+    Returns:
+        The units that failed, and why.
     Raises:
         Cancelled: the monitor requested it.
         ValueError: a process died.
@@ -108,8 +100,7 @@ def run(
             results[wave[index].key()] = result
             if on_result:
                 on_result(wave[index], result)
-    failed = [(unit, result) for unit in units if isinstance(result := results[unit.key()], str)]
-    return Outcome(len(results) - len(failed), failed)
+    return [(unit, result) for unit in units if isinstance(result := results[unit.key()], str)]
 
 
 def attempt(unit: Unit, root: Path, device: str, *, failed: str | None, monitor: Monitor | None) -> Result | str:

@@ -28,7 +28,7 @@ from .grouping import level_generator
 from .joint_spaces import Levels
 from .moments import Moments, MomentSums, Rows, dual_bytes, dual_is_cheaper
 from .moments.layersums import LayerSums
-from .results import LevelReport, table_row
+from .results import LevelReport
 from .targets import of_ensemble
 
 #: Maximum samples per forward pass: large enough for full-speed convolutions and long sums.
@@ -242,7 +242,6 @@ class Step:
         stream, clock = self.walk.levels.stream(self.index), self.walk.stopwatch
         name = self.walk.fused[stream[0]].name if len(stream) > 1 else ""
         self.walk.reports.append(replace(report, stream=name, seconds=clock.read()))
-        self.walk.monitor.emit("fitted", row=table_row(self.walk.reports[-1]))
 
     def emit(self, phase: str) -> None:
         """Report a phase of the level to the monitor."""

@@ -18,7 +18,7 @@ from ..fusion.fit.heads import read_back
 from ..fusion.grouping import Grouping, assigned, level_generator
 from ..fusion.importance import Importance, Uniform
 from ..fusion.moments import dual_bytes, dual_is_cheaper
-from ..fusion.results import Fitted, FusionResult, LevelReport, level_report, table_row
+from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.samples import as_inputs, parents_data
 from ..networks.norm_statistics import reset_statistics
 from ..networks.outputs import check_class_scores
@@ -168,7 +168,6 @@ class Fusion:
             step.go(step.layer.reads, memory - self._bytes(number))
             self._fit_heads(step)
             self.reports.append(replace(self._layer(step, s), stream=self._stream(number), seconds=clock.read()))
-            monitor.emit("fitted", row=table_row(self.reports[-1]))
         load(self.model, self.fused.weights)
         if len(self.batches[0]) == 1 and self.batches[0][0].is_floating_point():
             x = torch.cat([batch for (batch,) in self.batches])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -15,7 +16,7 @@ import torch
 from retrofit_core.experiments import work as working
 from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.results import Result, measured_in
-from retrofit_core.experiments.runner import Outcome, plan, run
+from retrofit_core.experiments.runner import plan, run
 from retrofit_core.experiments.units import FineTuning, Fusion, ParentSource, Unit
 from retrofit_core.runs import RunConfig
 from retrofit_core.training.parents import TrainConfig
@@ -44,9 +45,11 @@ UNITS = (
 """With two parents: seven"""
 
 
-def carry_out(root: Path, units: Iterable[Unit] = UNITS, **options: Any) -> Outcome:
-    """Run what is missing of some units, one after another."""
-    return run(missing(units, root), root, device="cpu", **options)
+def carry_out(root: Path, units: Iterable[Unit] = UNITS, **options: Any) -> SimpleNamespace:
+    """Run what is missing of some units, one after another; how many are done, and which failed."""
+    todo = missing(units, root)
+    failed = run(todo, root, device="cpu", **options)
+    return SimpleNamespace(done=len(todo) - len(failed), failed=failed)
 
 
 def missing(units: Iterable[Unit], root: Path) -> list[Unit]:
