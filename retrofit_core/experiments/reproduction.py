@@ -194,10 +194,6 @@ class ReproducedColumn:
         cells = (each for each in self.of(row).setting.cells if each.cell.row == measured_as)
         return tuple(each.results[0] for each in cells if each.results[0] is not None)
 
-    def images(self, row: str) -> int:
-        """Number of test images of a row; 0 if it is not measured."""
-        return next((int(result.metrics.get("samples", 0)) for result in self.results(row)), 0)
-
     def per_class(self, row: str) -> tuple[float, ...]:
         """Accuracy (%) on each class, mean over seeds, (classes,); () if it was not stored."""
         by_seed = [result.metrics["per_class"] for result in self.results(row) if result.metrics.get("per_class")]

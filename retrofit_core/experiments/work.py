@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -92,13 +93,11 @@ def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: s
 def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[str, Any], dict[str, float]]:
     """A unit's measurements, and its times, see `_network`."""
     if isinstance(unit, Clustering):
-        for parent in unit.needs():
-            _provide_parent(parent, root, monitor, device)
+        _provide_parents(unit.needs(), root, monitor, device)
         picked = devices.pick(device)
         return {"metrics": clustering(unit.config(root), unit.level, unit.seeds, monitor, picked)}, {"seconds": 0.0}
     if isinstance(unit, LossLandscape):
-        for parent in unit.fusion.needs():
-            _provide_parent(parent, root, monitor, device)
+        _provide_parents(unit.fusion.needs(), root, monitor, device)
         parents = [load_model(file)[0] for file in unit.source.files(root)]
         networks = networks_of(parents, _start(unit.fusion, root, monitor, device))
         test = load(unit.source.data_set, "test")
@@ -151,25 +150,26 @@ def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.
 
 def _parent(unit: Parent, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
     start = time.perf_counter()
-    _provide_parent(unit, root, monitor, device)
+    _provide_parents([unit], root, monitor, device)
     return load_model(unit.source.files(root)[unit.index])[0], {"seconds": time.perf_counter() - start}
 
 
-def _provide_parent(parent: Unit, root: Path, monitor: Monitor, device: str) -> None:
-    """Train a parent if its files are missing."""
-    if not isinstance(parent, Parent):
-        return
-    training = parent.source.recipe
-    needed = (parent.source.files(root)[parent.index], parent.source.splits(root))
-    if not all(Path(file).exists() for file in needed if file is not None):
-        config = dataclasses.replace(training, device=device)
-        # Takes over existing checkpoints that this training would give.
-        train_parents(config, root / training.folder, only=parent.index, resume=True, test=False, monitor=monitor)
+def _provide_parents(units: Iterable[Unit], root: Path, monitor: Monitor, device: str) -> None:
+    """Train those parents among the units whose files are missing."""
+    for parent in units:
+        if isinstance(parent, Parent):
+            training = parent.source.recipe
+            needed = (parent.source.files(root)[parent.index], parent.source.splits(root))
+            if not all(Path(file).exists() for file in needed if file is not None):
+                config = dataclasses.replace(training, device=device)
+                # Takes over existing checkpoints that this training would give.
+                train_parents(
+                    config, root / training.folder, only=parent.index, resume=True, test=False, monitor=monitor
+                )
 
 
 def _fused_network(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
-    for parent in unit.needs():
-        _provide_parent(parent, root, monitor, device)
+    _provide_parents(unit.needs(), root, monitor, device)
     config = dataclasses.replace(unit.config(root), device=device)
     result, _ = runs.execute(config, None, monitor)
     if (spec := getattr(result.model, "spec", None)) and spec["architecture"] not in COMPOSITES:

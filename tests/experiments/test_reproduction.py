@@ -115,7 +115,7 @@ def test_parents_stand_in_the_order_of_their_accuracy_with_their_own_results(rec
     column = table("vgg11-noniid", scale="small", runs=runs, results=records).column("2-way")
     assert column.number("Parent 0") == 60  # ours is parent 1
     assert column.results("Parent 0")[0].knows().sum() == 60
-    assert column.images("Parent 0") == 100
+    assert column.line("Parent 0").images == 100
     assert column.per_class("Parent 0") == (60.0,) * 10
     assert column.classes[:2] == ("airplane", "automobile")
     for row in ("Parent 0", "Parent 1"):

@@ -99,7 +99,7 @@ def beside_the_paper(column: Any, palette: Palette, order: Sequence[str] = (), r
                     [palette.accent if line.row.startswith(OURS) else palette.grey for line in ours],
                     palette.ink,
                 ),
-                error_x=error_bars([_reach(column, line, kind) for line in ours], palette.ink),
+                error_x=error_bars([_reach(line, kind) for line in ours], palette.ink),
                 customdata=[_words(line, kind) for line in ours],
                 cliponaxis=False,  # do not cut a mark at 0
             ),
@@ -178,12 +178,11 @@ def _has_place(number_of: Any, kind: Quantity) -> bool:
     return bool(number_of) and number_of.mean is not None and (number_of.mean > 0 or not kind.is_log)
 
 
-def _reach(column: Any, line: Any, kind: Quantity) -> float:
+def _reach(line: Any, kind: Quantity) -> float:
     """Half the interval of our number; 0 if unknown."""
     if not kind.is_accuracy:
         return line.deviation or 0.0
-    images = column.images(line.row)
-    return margin(line.mean, images) if images else 0.0
+    return margin(line.mean, line.images) if line.images else 0.0
 
 
 def _standards(column: Any) -> tuple[Any, Any]:
