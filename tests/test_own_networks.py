@@ -231,9 +231,6 @@ def test_a_run_says_its_code_and_runs_again_from_it(parents, mynet, capsys):
     assert record["config"]["arch"] == "mynet:rows"
     user_code._files.clear()
     assert main(["fuse", "--record", "run", "--arch", "mynet:rows"]) == 0
-    capsys.readouterr()
-    assert main(["fuse", "--record", "run", "--arch", "vgg11"]) == 2
-    assert "omit --arch" in capsys.readouterr().err
 
 
 def test_every_command_takes_it(parents, capsys):

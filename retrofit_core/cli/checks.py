@@ -7,7 +7,6 @@ from typing import Any
 
 import typer
 
-from ..networks import user_code
 from ..system.texts import flag
 
 #: Settings of a run that name what it reads.
@@ -25,10 +24,7 @@ def check_alone(context: typer.Context, why: str, *, beside: Collection[str]) ->
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     given += context.obj or {}  # settings of methods
-    arch = context.params.get("arch")
-    names = [name for each in (arch if isinstance(arch, list | tuple) else [arch]) for name in user_code.names_in(each)]
-    own = {"arch"} if names else set()  # says which code may be run
-    if refused := [flag(name) for name in given if name not in {*own, *beside}]:
+    if refused := [flag(name) for name in given if name not in {"arch", *beside}]:  # --arch says which code may be run
         raise ValueError(f"{why}: omit {', '.join(refused)}.")
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .execute import analyse_record, checkpoint_metadata, execute
     from .identities import Identity, identity
     from .inputs import check_choices, method_keywords, read_inputs
-    from .record import Run, create, list_runs, read_config, read_identity, read_run, read_status, record_folder
+    from .record import Run, create, read_config, read_identity, read_run, read_status, record_folder
 
 __all__ = [
     "Identity",
@@ -25,7 +25,6 @@ __all__ = [
     "create",
     "execute",
     "identity",
-    "list_runs",
     "method_keywords",
     "read_config",
     "read_identity",

@@ -7,7 +7,6 @@ metrics.json, written last, has its `evaluate` results on the test split.
 import json
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -25,21 +24,13 @@ from ..system.texts import option_words
 from ..training.evaluation import check_suits, evaluate, evaluate_parents
 from ..training.files import check_data, check_unfinished, finetuned, settings_of
 from ..training.loop import held_out_of
-from ..training.recipes import AUTO, RECIPES, augmentation
+from ..training.recipes import AUTO, RECIPES
 from .execute import test_images
 from .finished import Finished, read_finished
 from .store import FINETUNING, FollowUp, Kind, read_json
 
 CURVE, TUNED, METRICS = FINETUNING.growing, "tuned.safetensors", FINETUNING.last
 RECIPE = RECIPES["finetune"]
-
-
-def _wrong_augmentation(value: object) -> str:
-    """Valid augmentations, if this one is invalid; else empty."""
-    with suppress(ValueError):
-        if value == AUTO or (isinstance(value, str) and augmentation(value)):
-            return ""
-    return "auto, none, or a list of crop=PIXELS, flip, policy=NAME and cutmix, such as crop=4,flip"
 
 
 @dataclass(frozen=True)
@@ -61,7 +52,6 @@ class FinetuneConfig(Value, FollowUp):
     augment: str = setting(
         AUTO,
         "augmentation of the images: auto (the usual one for the data set), none, or a list",
-        check=_wrong_augmentation,
     )
     seed: int = setting(0, "determines the held-out images, the order of images and their augmentation", SEED)
 

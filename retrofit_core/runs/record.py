@@ -164,17 +164,6 @@ def read_status(folder: str | Path) -> dict[str, Any]:
     return status
 
 
-def list_runs(folder: str | Path) -> tuple[list[Run], list[str]]:
-    """All readable records in a folder, newest first, and one sentence per unreadable one."""
-    good, problems = [], []
-    for path in sorted(Path(folder).glob("*/config.json")):
-        try:
-            good.append(read_run(path.parent))
-        except ValueError as error:
-            problems.append(str(error).replace(str(path.parent), path.parent.name))
-    return sorted(good, key=lambda run: run.status.get("started", 0), reverse=True), problems
-
-
 @contextmanager
 def recording(folder: Path, config: RunConfig, monitor: Monitor | None = None) -> Iterator["Recorder"]:
     """A recorder that holds the record's lock, and records an error of the block.

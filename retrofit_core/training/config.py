@@ -109,11 +109,6 @@ class TrainConfig:
         """The parents' checkpoints, as `RunConfig.models` names them."""
         return tuple(str(Path(folder or self.folder, f"parent-{index}.safetensors")) for index in range(self.parts))
 
-    def of_parent(self, index: int) -> "TrainConfig":
-        """What determines one parent, whatever networks the others are."""
-        arch = self.arch[:1] if len(self.arch) == 1 else self.arch[index : index + 1]
-        return dataclasses.replace(self, arch=arch, device="auto")
-
     def splits(self, folder: str | Path | None = None) -> str:
         """The splits file, as `RunConfig.splits` names it."""
         return str(Path(folder or self.folder, "splits.json"))
