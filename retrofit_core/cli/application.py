@@ -28,8 +28,8 @@ from .terminal import err, out, say
 
 T = TypeVar("T", bound=Callable[..., None])
 INTERRUPTED = 130  # shells' code for Ctrl-C
-#: Errors of a disk that takes no more; not every system has all of them.
-FULL = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS") if hasattr(errno, name)}
+#: Errors of a disk that takes no more.
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 app = typer.Typer(
     name="retrofit",
     no_args_is_help=True,

@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import os
-import subprocess
 import sys
 from dataclasses import MISSING, dataclass
 from pathlib import Path
@@ -122,8 +121,6 @@ def app_command(asked: AppRequest) -> None:
     say("Ctrl-C stops the workbench; its tab reconnects after a restart.")
     sys.stdout.flush()
     os.chdir(folder)  # Streamlit reads .streamlit/config.toml from there
-    if os.name == "nt":  # where a process cannot become another one
-        raise typer.Exit(subprocess.call(words, env=environment))
     os.execve(sys.executable, words, environment)
 
 

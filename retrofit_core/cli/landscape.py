@@ -51,12 +51,10 @@ def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
     check_folder(asked.out, "--out")
     check_replaced([asked.out / name for name in (JSON, CSV)] if asked.out else [], overwrite=asked.overwrite)
     names = [name.strip() for name in asked.through.split(",")]
-    if len(set(names)) != len(names) or len(names) != 3:
-        raise ValueError(f"a plane needs three different networks. Found {', '.join(names)} (--through).")
     with progress(asked.json, asked.out) as monitor:
         if asked.out is not None:  # before anything can fail, so that the workbench knows the request
             tuned = asked.tuned.absolute().name if asked.tuned else None
-            LandscapeConfig((names[0], names[1], names[2]), asked.align, settings, tuned).save(asked.out, asked.record)
+            LandscapeConfig(tuple(names), asked.align, settings, tuned).save(asked.out, asked.record)
         network = read_tuned(asked.tuned) if asked.tuned else None
         material = material_of(asked.record, network, align=asked.align, device=device, monitor=monitor)
         surveys = settings.run(settings.plan(material.networks, names, material.images(), device=device), monitor)

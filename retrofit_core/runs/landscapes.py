@@ -26,7 +26,7 @@ class LandscapeConfig(FollowUp):
 
     kind: ClassVar[Kind] = LANDSCAPE
 
-    through: tuple[str, str, str]
+    through: tuple[str, ...]
     """The networks that span the plane"""
     align: str | None = None
     """Alignment whose parents are among the networks"""

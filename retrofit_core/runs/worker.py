@@ -120,8 +120,7 @@ def launch(job: Job) -> None:
     CHILDREN[child.pid] = child
     with suppress(psutil.Error):  # so that users of this machine go first
         process = psutil.Process(child.pid)
-        lower = getattr(psutil, "BELOW_NORMAL_PRIORITY_CLASS", None)  # on Windows
-        process.nice(lower or max(NICENESS, process.nice()))
+        process.nice(max(NICENESS, process.nice()))
     birth = store.birth_of(child.pid)
     files.write(folder / WORKER, json.dumps({**note, "pid": child.pid, "birth": birth}))
 
@@ -189,12 +188,5 @@ def _gone(worker: dict[str, Any], seconds: float) -> bool:
 
 
 def _signal_group(pid: int, hard: bool) -> None:
-    if hasattr(os, "killpg"):  # a worker leads its own group
-        with suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL if hard else signal.SIGTERM)
-        return
-    with suppress(psutil.Error):
-        process = psutil.Process(pid)
-        for each in [*process.children(recursive=True), process]:
-            with suppress(psutil.Error):
-                each.kill() if hard else each.terminate()
+    with suppress(ProcessLookupError):  # a worker leads its own group
+        os.killpg(pid, signal.SIGKILL if hard else signal.SIGTERM)
