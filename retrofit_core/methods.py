@@ -208,9 +208,7 @@ class Method(Line[type[Algorithm]]):
         lines = []
         for name, entry in self.entries().items():
             takes = f"{entry.description}. " if entry.is_plain else ""
-            lines.append(
-                f"    {name} = {entry.default!r}: {takes}{entry.help[0].upper()}{entry.help[1:]}{self.owned(name)}."
-            )
+            lines.append(f"    {name} = {entry.default!r}: {takes}{entry.help[0].upper()}{entry.help[1:]}.")
         about = inspect.getdoc(self.value) or ""
         fixed = ", ".join(f"{name}={value!r}" for name, value in self.fixed.items() if name not in self.parts)
         of = f"{self.value.__name__}{f' with {fixed}' if fixed else ''}: {about}"
@@ -227,12 +225,6 @@ class Method(Line[type[Algorithm]]):
         """A part or the importance as a setting: the names in its table."""
         default, words = self.fixed.get(name, UNIFORM), tuple(self._tables[name])
         return Setting(name, default, (), words, "in Python also a value, or a function of your own")
-
-    def owned(self, setting: str) -> str:
-        """Words for the scores that have a setting, if only some have it."""
-        owners = self.owners(setting)
-        few = 0 < len(owners) < len(IMPORTANCE) and all(owner.startswith("importance") for owner in owners)
-        return f" (of {', '.join(owners)})" if few else ""
 
     def owners(self, setting: str) -> list[str]:
         """The choices of parts and importance that have a setting, such as `fit='gradient'`."""

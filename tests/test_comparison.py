@@ -92,7 +92,7 @@ def test_runs_of_other_parents_are_not_compared(base):
         compare_runs([base, dataclasses.replace(base, models=base.models[:1])])
     with pytest.raises(ValueError, match="nothing to compare"):
         compare_runs([])
-    with pytest.raises(ValueError, match=r"images=99999 \(--images\): data set 'digits' has 359 test images"):
+    with pytest.raises(ValueError, match="99999 samples cannot be drawn from 359 rows"):
         compare_runs([base], images=99999)
 
 

@@ -98,10 +98,6 @@ class AppRequest:
 def app_command(asked: AppRequest) -> None:
     """Open the workbench in the browser. Only this machine can reach it, and it loads nothing from the internet."""
     require("streamlit", "app")
-    if strange := [arch for arch in asked.arch if not user_code.is_own(arch)]:
-        raise ValueError(
-            f"--arch {strange[0]} names no function of yours: write package.module:function, or FILE.py:function."
-        )
     folder, runs = app_folder(), asked.runs.absolute()
     headless = not (asked.browser and sys.stdout.isatty())
     flags = [f"--server.headless={str(headless).lower()}", "--server.showEmailPrompt=false"]

@@ -183,7 +183,7 @@ def _folder(source: str) -> Path:
 
 
 def _notes(path: Path) -> Notes:
-    """classes.json: a list of class names, or {"classes" or "names": [...], "mean": [...], "std": [...], "channels": 1}."""
+    """classes.json: a list of class names, or {"classes": [...], "mean": [...], "std": [...], "channels": 1}."""
     try:
         content = json_of(path)
     except (OSError, ValueError) as error:
@@ -193,7 +193,7 @@ def _notes(path: Path) -> Notes:
         raise ValueError(
             f'{path} must be a list of class names or an object with "classes", "mean", "std" and "channels".'
         )
-    names = content.get("classes", content.get("names"))
+    names = content.get("classes")
     if names is not None and not (isinstance(names, list) and names and all(isinstance(n, str) for n in names)):
         raise ValueError(f"{path}: the class names must be a list of strings in label order.")
     if (channels := content.get("channels", 3)) not in (1, 3):

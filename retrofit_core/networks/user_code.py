@@ -156,15 +156,7 @@ def factory(name: str) -> Callable[..., Any]:
         raise _clash(written, file, found)
     make = getattr(module, function, None)
     if not callable(make):
-        names = [
-            name
-            for name, value in vars(module).items()
-            if callable(value) and getattr(value, "__module__", "") == module.__name__ and not name.startswith("_")
-        ]
-        raise ValueError(
-            f"architecture {written!r}: {file or module_name} defines no function or class {function!r}. It "
-            f"has {', '.join(names) or 'none'}."
-        )
+        raise ValueError(f"architecture {written!r}: {file or module_name} defines no function or class {function!r}.")
     return make
 
 

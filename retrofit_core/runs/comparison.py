@@ -136,11 +136,6 @@ def title(config: RunConfig) -> str:
 
 def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list[nn.Module]]:
     test = read_images(config, "test")
-    if images is not None and not 1 <= images <= len(test):
-        raise ValueError(
-            f"images={images} (--images): data set {test.name!r} has {len(test)} test images. Take 1 to {len(test)} of them, "
-            "or all by leaving it out."
-        )
     rows = torch.arange(len(test)) if images is None else balanced(test.labels, images)
     common = {name: getattr(config, name) for name in (*SAME, "samples", "fusion_from")}
     plain = RunConfig(**common, method="KF-Linear")  # which reads no data of the parents

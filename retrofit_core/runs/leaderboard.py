@@ -300,7 +300,7 @@ def _of_functions(
     """Entrants of a user's functions of (models, data).
 
     Raises:
-        ValueError: what is no function, or keywords, which functions do not get.
+        ValueError: keywords, which functions do not get.
     """
     if lost := sorted(keywords.keys() - {"device"}):
         raise ValueError(
@@ -308,12 +308,6 @@ def _of_functions(
             '{"mine": lambda models, data: METHODS["KF-Linear"](models, data, importance="conductance", '
             'importance_data="fusion")}.'
         )
-    for name, run in methods.items():
-        if not callable(run):
-            raise ValueError(
-                f"methods[{name!r}] is {run!r}, which is not a function of (models, data). Give a function, or a method of the "
-                'project as METHODS["KF-Linear"].'
-            )
     return [
         ({"name": name, "method": name}, [partial(_timed, partial(run, models, data), partial(classifier, name=name))])
         for name, run in methods.items()
@@ -514,10 +508,6 @@ def ranking(
 
 def _resampled(metric: Metric, outputs: Tensor, labels: Tensor, monitor: Monitor) -> Iterator[float]:
     """The metric of all samples, then of resampled ones, which are the same for every network of these samples."""
-    if len(outputs) != len(labels):
-        raise ValueError(
-            f"the test data hold {len(labels)} labels, and the network gives {len(outputs)} outputs for them."
-        )
     yield float(metric(outputs, labels))
     generator = torch.Generator().manual_seed(0)
     for _ in monitor.each("resample", range(METRIC_RESAMPLES)):
