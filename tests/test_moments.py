@@ -1,5 +1,6 @@
 """The moment form against the rows themselves, the solve against least squares, Theorems 1 and 2."""
 
+import dataclasses
 from dataclasses import FrozenInstanceError
 
 import numpy as np
@@ -18,6 +19,7 @@ from retrofit_core.fusion.moments import (
     cholesky,
     cross_error,
     grouping_error,
+    product_dtype,
     solve,
     unavoidable_error,
 )
@@ -321,6 +323,26 @@ def test_the_unavoidable_part_is_what_the_projection_misses():
     assert unavoidable_error(rows, scores) < 1e-6 * (scores @ rows.zz.diagonal())
 
 
+def test_directions_that_float32_products_invent_explain_nothing():
+    """Rank 30 of 31: what float32 rounding leaves of z in the missing direction must not make the unavoidable error smaller.
+
+    The rounding is written into the sums, as large as it may become, so that the test does not hang on a processor's.
+    """
+    scores = normal(M, seed=4).abs()
+    x = normal(400, 30) @ normal(30, 31, seed=1)
+    z = x @ normal(31, M, seed=2) / 31 + 0.01 * normal(400, M, seed=3)
+    collected = MomentSums(M, 31)
+    collected.add(z, x)
+    exact = collected.finish()
+    missing = torch.linalg.eigh(exact.xx).eigenvectors[:, 0]
+    eps = torch.finfo(torch.float32).eps
+    size = eps * (exact.xx.diagonal().mean() * exact.zz.diagonal()).sqrt()
+    rounded = dataclasses.replace(exact, xz=exact.xz + torch.outer(missing, size), rounding=eps)
+    fit = torch.linalg.lstsq(x, z, rcond=1e-6, driver="gelsd").solution
+    expected = scores @ (x @ fit - z).square().sum(0)
+    assert unavoidable_error(rounded, scores) == pytest.approx(expected.item(), rel=0.05)
+
+
 # --- moments by lags against the unfolded rows ------------------------------------------------------------------------
 
 
@@ -386,6 +408,16 @@ def test_float32_products_stay_near_those_of_float64_rows(height, width, which, 
     assert ((xz - x.T @ z.double()).abs() <= bound * lengths[:, None] * z.double().norm(dim=0)).all()
     strength = 1e-3 * moments.energy
     assert cholesky(moments.matrices, strength, True)[1] == strength  # not raised
+
+
+def test_products_are_float32_only_where_the_ridge_outweighs_their_rounding():
+    cpu = torch.device("cpu")
+    assert product_dtype("auto", torch.float32, cpu) == torch.float32
+    assert product_dtype("0.1x", torch.float32, cpu) == torch.float32
+    assert product_dtype(None, torch.float32, cpu) == torch.float32  # no ridge: a gradient fit
+    for ridge in (0, 10.0, 1e-3, "0.0001x"):  # numbers are on sums: how large they are is not known beforehand
+        assert product_dtype(ridge, torch.float32, cpu) == torch.float64
+    assert product_dtype("auto", torch.float64, cpu) == torch.float64
 
 
 # --- convolutions in one and three dimensions, beside their twins in two: a kernel of height 1 does the ---------------

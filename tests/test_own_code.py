@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core.methods import METHODS
+from retrofit_core.networks.norm_statistics import reset_statistics
 from tests.marks import each_case, spread
 from tests.networks import labels, normal
 
@@ -177,6 +178,19 @@ def test_regmean_averages_a_linear_layer_with_a_forward_of_its_own():
     net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), Cosine(8, 3)).eval()
     with torch.no_grad():
         torch.testing.assert_close(METHODS["RegMean"]([net, copy.deepcopy(net)], X).model(X), net(X))
+
+
+def test_a_batchnorm_that_scales_otherwise_keeps_its_function():
+    class OnePlus(nn.BatchNorm1d):
+        def forward(self, input):
+            return F.batch_norm(input, self.running_mean, self.running_var, 1 + self.weight, self.bias, eps=self.eps)
+
+    torch.manual_seed(0)
+    net, x = nn.Sequential(nn.Linear(6, 8), OnePlus(8), nn.ReLU(), nn.Linear(8, 3)).eval(), X * 3
+    same = copy.deepcopy(net)
+    reset_statistics(same, x, keep_function=True)
+    with torch.no_grad():
+        torch.testing.assert_close(same(x), net(x))
 
 
 class Scaling(nn.Module):
