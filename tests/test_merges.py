@@ -129,8 +129,9 @@ def test_dare_without_dropping_is_task_arithmetic_or_ties_untrimmed():
     models, base = parents(3), network(0)
     for elect, same in ((False, METHODS["Task-Arithmetic"]), (True, METHODS["TIES"])):
         more = {"density": 1.0} if elect else {}
-        fused = METHODS["DARE"](models, X, base=base, drop=0.0, elect=elect, scale=0.7).model
-        assert torch.equal(flat(fused), flat(same(models, X, base=base, scale=0.7, **more).model))
+        for scale in ({}, {"scale": 0.7}):
+            fused = METHODS["DARE"](models, X, base=base, drop=0.0, elect=elect, **scale).model
+            assert torch.equal(flat(fused), flat(same(models, X, base=base, **scale, **more).model))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

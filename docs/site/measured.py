@@ -11,6 +11,7 @@ BENCHMARKS = ROOT / "benchmarks"
 RECORDS: dict[str, tuple[str, str]] = {
     "accuracy-": ("accuracy.py", "measurements.md#accuracy"),
     "ancestors": ("", "which_method.md#2-were-the-parents-trained-from-the-same-starting-weights"),
+    "block-priors": ("", "findings_beyond.md#a-prior-inside-of-blocks"),
     "experiments": ("", "findings.md"),
     "few-samples": ("", "defaults.md#few-samples"),
     "gpu-": ("gpu.py", "measurements.md#on-a-gpu"),
@@ -24,6 +25,7 @@ RECORDS: dict[str, tuple[str, str]] = {
 ONCE = {
     "ancestors": "Merges of parents with a common ancestor.",
     "auto": "Auto beside the best parent, KF-Linear and the ensemble.",
+    "block-priors": "The ridge towards zero, the parents' weights, and their average after REPAIR, in networks with blocks.",
     "depth": "Where grouping and importance matter: pairs of VGG11s, fused one way in the first levels, another way after.",
     "experiments": "Every measured cell of the paper's tables, a file for each table, with settings and digests of what went "
     "in. [How it is measured](experiments.md).",

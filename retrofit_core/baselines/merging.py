@@ -38,8 +38,9 @@ class TaskVectors(WeightAverager):
       the sign of the larger total, and adds the mean of the nonzero entries with it. On these ancestors it loses 0.8 points to
       Average, and 2.3 at the published density 0.2 and scale 1.
     - DARE (Yu et al. 2024): sets entries to 0 with probability `drop` and divides the others by 1 - `drop`, which keeps their
-      expectation. -0.2 points to Average, and -4.8 at drop 0.9 and scale 0.4, as published. The seed decides; nothing else is
-      random.
+      expectation. -0.2 points to Average, and -4.8 at drop 0.9 and scale 0.4, as published. With `elect` and drop 0 it is
+      TIES, and has its scale; where entries drop, 1 / n is 0.8 points ahead of 0.75 (24 sets of CNNs). The seed decides;
+      nothing else is random.
     """
 
     takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, base=True, uses_data=False)

@@ -218,7 +218,8 @@ def test_tables_beyond_the_paper_are_those_of_the_records(heading, columns):
 
 def test_the_tables_of_auto_are_those_of_its_record():
     """Means by plain loops, of chains and of networks with blocks: over all draws of a regime, and over those held back."""
-    rows = json.loads((RESULTS.parent / "auto.json").read_text(encoding="utf-8"))["rows"]
+    record = json.loads((RESULTS.parent / "auto.json").read_text(encoding="utf-8"))
+    rows = record["rows"]
     titles = ("best parent", "KF-Linear", "KF-Linear, centred", "Auto", "ensemble")
 
     def means(drawn):
@@ -238,10 +239,25 @@ def test_the_tables_of_auto_are_those_of_its_record():
             parts |= {"all draws of digits": digits, "of these the seeds held back": held_back}
             for name, part in parts.items():
                 assert [name, str(len(part)), *means(part)] in written
-            numbers = dict(zip(titles, means(held_back), strict=True))
-            said = ", ".join(f"{title} {numbers[title]}" for title in ("best parent", "KF-Linear", "Auto"))
-            page = PAGE.with_name("which_method.md").read_text(encoding="utf-8")
-            assert f"{said}, Ensemble {numbers['ensemble']}" in page
+    again = dict(zip(titles, means(record["measured again, with Average and RegMean"]), strict=True))
+    said = ", ".join(f"{title} {again[title]}" for title in ("best parent", "KF-Linear", "Auto"))
+    assert f"{said}, Ensemble {again['ensemble']}" in PAGE.with_name("which_method.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_priors_is_that_of_its_record():
+    """Means over draws towards zero, and of the differences from these."""
+    rows = json.loads((RESULTS.parent / "block-priors.json").read_text(encoding="utf-8"))["rows"]
+    text = PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8").split("## A prior inside of blocks")[1]
+    _, _, *lines = re.findall(r"^\|.*$", text.split("\n## ")[0], re.MULTILINE)
+    written = [[cell.split(", ") for cell in re.split(r" *\| *", line.strip(" |"))[1:]] for line in lines]
+    assert len(written) * 3 == len(rows)
+    for cells, of_pair in zip(written, [rows[k : k + 3] for k in range(0, len(rows), 3)], strict=True):
+        for number, row in enumerate(of_pair):
+            zero, *others = (row[name] for name in list(row)[4:])
+            assert cells[0][number] == f"{sum(zero) / len(zero):.1f}"
+            for cell, other in zip(cells[1:], others, strict=True):
+                gain = sum(b - a for a, b in zip(zero, other, strict=True)) / len(zero)
+                assert float(cell[number]) == pytest.approx(gain, abs=0.0501)
 
 
 def test_the_table_of_heads_is_that_of_its_record():
