@@ -22,6 +22,7 @@ from retrofit_core import METHODS, ensemble, evaluate
 from retrofit_core.baselines.repair import statistics as layer_statistics
 from retrofit_core.data import Images, load
 from retrofit_core.data.sampling import balanced
+from retrofit_core.graph.network import networks_of
 from retrofit_core.runs import read_inputs
 from retrofit_core.runs.inputs import Inputs
 from retrofit_core.system import device as devices
@@ -143,8 +144,8 @@ def content(name: str, inputs: Inputs) -> dict[str, Any]:
 
 def kept_variance(model: torch.nn.Module, inputs: Inputs) -> dict[str, float]:
     """layer -> variance of its outputs on the fusion samples, over the mean of the parents'; none for ensembles."""
-    fused = layer_statistics(model, inputs.fusion[0])
-    parents = [layer_statistics(parent, inputs.fusion[0]) for parent in inputs.models]
+    samples = inputs.fusion[0]
+    fused, *parents = (layer_statistics(net, [samples]) for net in networks_of([model, *inputs.models], samples))
 
     def total(statistics_: Any, layer: str) -> float:
         return statistics_[layer][1].square().sum().item()

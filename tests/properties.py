@@ -8,10 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from retrofit_core.baselines.repair import mapped_goals, rescale
+from retrofit_core.baselines.groups import groups_of
+from retrofit_core.baselines.repair import mapped_goals, rescale, reset_norms
+from retrofit_core.fusion.alignment import Group, tensors
 from retrofit_core.fusion.grouping import Grouping
+from retrofit_core.graph.graph import load, weights_of
+from retrofit_core.graph.network import Network, networks_of
+from retrofit_core.graph.tracing import trace_all
 from retrofit_core.networks.levels import Level, compose
-from retrofit_core.networks.symmetry import neuron_groups, tensors
+from retrofit_core.system.monitor import Monitor
 
 
 def assert_close(actual: Tensor, expected: Tensor, tolerance: float = 1e-8) -> None:
@@ -102,9 +107,26 @@ def _identified(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str)) else id(value)
 
 
+def net_of(model: nn.Module, x: Tensor) -> tuple[Network, list[Group]]:
+    """A network as baselines see it, and its groups of neurons."""
+    (net,) = networks_of([model], x, parts=False)
+    return net, groups_of(net, model)
+
+
 def repair(fused: nn.Module, parents: Sequence[nn.Module], x: Tensor) -> dict[str, Any]:
     """REPAIR of a network in place, towards the mean of parents whose neurons are in its order; its facts."""
-    groups = neuron_groups(fused, x[:1])
+    nets = networks_of([*parents, fused], x, parts=False)
+    groups = groups_of(nets[-1], fused)
     share = {group.name: torch.eye(group.width).double() / len(parents) for group in groups}
-    goals = mapped_goals(fused, parents, [groups] * len(parents), groups, [share] * len(parents), x)
-    return rescale(fused, goals, x)
+    goals = mapped_goals(nets, [groups] * len(nets), [share] * len(parents), [x])
+    facts = rescale(nets[-1], goals, [x])
+    load(fused, nets[-1].weights)
+    return facts
+
+
+def renew_norms(model: nn.Module, x: Tensor) -> dict[str, Any]:
+    """Give a network's BatchNorms the statistics of what they read; facts."""
+    weights = weights_of(model)
+    facts = reset_norms(trace_all(model, x), weights, [x], Monitor())
+    load(model, weights)
+    return facts

@@ -6,24 +6,24 @@ import itertools
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from retrofit_core import METHODS, evaluate
 from retrofit_core.baselines import average
-from retrofit_core.baselines.layers import form_of
 from retrofit_core.baselines.otfusion import transport
 from retrofit_core.baselines.rebasin import match_weights
 from retrofit_core.baselines.regmean import solution
-from retrofit_core.baselines.scores import group_scores, neurons_of_groups
+from retrofit_core.baselines.scores import group_scores
 from retrofit_core.data import load
 from retrofit_core.fusion.importance import Conductance, DeepLift, Uniform
 from retrofit_core.fusion.importance.scoring import importance_scores
 from retrofit_core.networks.checkpoints import load_model
-from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
+from retrofit_core.networks.symmetry import shuffled, tensors
 from retrofit_core.system.monitor import Monitor
 from tests.flat import averaging, fuse
 from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, residual, rewired, widened
-from tests.properties import assert_close, assert_same_function, untouched
+from tests.properties import assert_close, assert_same_function, net_of, untouched
 from tests.test_symmetry import NETWORKS
 from tests.test_twins import twins
 
@@ -59,7 +59,7 @@ def rewired_twice(model):
 
 
 def test_what_a_fused_neuron_draws_on_sums_to_one():
-    """Networks whose hidden neurons are constant stay so, whatever scores and widths; not with the other marginal (F9)."""
+    """Networks whose hidden neurons are constant stay so, whatever scores and widths."""
     first, second, x = mlp((6, 8, 7, 4)), mlp((6, 5, 6, 4), seed=2), normal(30, 6)
     for model in (first, second):
         model[0].weight.data.zero_()
@@ -67,11 +67,6 @@ def test_what_a_fused_neuron_draws_on_sums_to_one():
     options = {"importance": "conductance", "importance_data": "fusion", "mode": "activations"}
     fused = otfusion([first, second], (x, labels(30, 4)), **options).model
     assert_close(fused[0].bias, torch.full((8,), 2.0), 1e-10)
-    earlier = otfusion([first, second], (x, labels(30, 4)), normalise="source", **options).model
-    assert (earlier[0].bias - 2.0).abs().max() > 1e-2
-    # rows that sum to n_source / n_target: 5/8 of the second parent's, and all of the first's
-    uniform = otfusion([first, second], x, normalise="source").model
-    assert_close(uniform[0].bias.mean(), torch.tensor((2.0 + 2.0 * 5 / 8) / 2), 1e-10)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -121,7 +116,7 @@ def test_uniform_squared_matching_is_the_largest_inner_product():
 
 def test_weight_matching_is_the_best_where_one_group_is_free():
     first, second, x = mlp((4, 5, 3)), mlp((4, 5, 3), seed=2), normal(20, 4)
-    groups = neuron_groups(first, x)
+    _, groups = net_of(first, x)
     orders, facts = match_weights(groups, tensors(first), tensors(second), seed=0, monitor=Monitor())
     assert facts["converged"]
     a, b = (torch.cat([m[0].weight, m[0].bias[:, None], m[2].weight.T], 1).detach() for m in (first, second))
@@ -158,16 +153,16 @@ def only_first_class(neurons, x, y):
     return scores
 
 
-def scores_of_groups(model, groups, x, y, importance):
-    return group_scores(neurons_of_groups(model, groups, x[:2], importance), groups, x, y, importance)
+def scores_of_groups(model, x, y, importance):
+    net, groups = net_of(model, x)
+    return group_scores([net], [groups], importance, [(x, y)], Monitor())[0]
 
 
 @pytest.mark.slow
 def test_group_scores_are_the_levels_scores_where_groups_are_levels():
     model, x, y = batchnorm_cnn(), normal(12, *CNN_SHAPE), labels(12, 3)
-    groups = neuron_groups(model, x)
     for importance in (Conductance(), DeepLift(), Uniform()):
-        grouped, wanted = scores_of_groups(model, groups, x, y, importance), importance_scores(model, x, y, importance)
+        grouped, wanted = scores_of_groups(model, x, y, importance), importance_scores(model, x, y, importance)
         for ours, theirs in zip(grouped.values, wanted.values, strict=True):
             assert_close(ours, theirs, 1e-10)
 
@@ -178,14 +173,13 @@ def test_neurons_inside_of_blocks_have_conductances(name):
     """A shuffled copy's scores are the shuffled scores; so are those of every head."""
     make, shape = NETWORKS[name]
     model, x, y = make(), normal(6, *shape), labels(6, 3)
-    groups = neuron_groups(model, x)
-    scores = scores_of_groups(model, groups, x, y, Conductance()).values
+    scores = scores_of_groups(model, x, y, Conductance()).values
     assert all(abs(values.sum().item() - 1) < 1e-9 and values.std() > 0 for values in scores)
     twin = shuffled(model, x, torch.Generator().manual_seed(3))
-    for ours, theirs in zip(scores, scores_of_groups(twin, groups, x, y, Conductance()).values, strict=True):
+    for ours, theirs in zip(scores, scores_of_groups(twin, x, y, Conductance()).values, strict=True):
         assert_close(ours.sort().values, theirs.sort().values, 1e-8)
-    with pytest.raises(ValueError, match="'deeplift' is defined only at the ends of levels"):
-        scores_of_groups(model, groups, x, y, DeepLift())
+    with pytest.raises(ValueError, match="'deeplift' is defined only where all that is alive is one layer's output"):
+        otfusion([model, twin], (x, y), importance="deeplift", importance_data="fusion")
 
 
 def test_refusals_come_before_any_work():
@@ -390,6 +384,12 @@ def test_first_level_of_hf_linear_with_equal_indices():
     assert_close(regmean(models, x, ratio=1.0).model[0].weight, ours[0].weight, 1e-9)
 
 
+def unfolded(conv, h):
+    """(rows, inputs) of a convolution."""
+    patches = F.unfold(h, conv.kernel_size, padding=conv.padding, stride=conv.stride, dilation=conv.dilation)
+    return patches.movedim(1, -1).flatten(0, -2)
+
+
 @pytest.mark.parametrize("ratio", [0.9, 1.0])
 def test_each_parents_own_data_decide(ratio):
     """Against the formula, layer by layer, on hooked inputs; and a parent's own directions stay its own."""
@@ -400,7 +400,9 @@ def test_each_parents_own_data_decide(ratio):
         right, total = 0, 0
         for model, x in zip(models, sets, strict=True):
             with torch.no_grad():
-                h = form_of(model[index]).rows([model[:index](x)])
+                h = model[:index](x)
+                if isinstance(model[index], nn.Conv2d):
+                    h = unfolded(model[index], h)
             gram = h.T @ h / len(h)
             gram = ratio * gram + (1 - ratio) * torch.diag(gram.diagonal())
             total, right = total + gram, right + gram @ model[index].weight.flatten(1).T
@@ -409,12 +411,12 @@ def test_each_parents_own_data_decide(ratio):
         assert_close(result.model[index].bias, (models[0][index].bias + models[1][index].bias) / 2, 1e-12)
 
 
-def test_layers_inside_an_attention_module_are_averaged():
+def test_layers_inside_an_attention_module_are_solved_too():
     make, shape = NETWORKS["torchvision vit"]
     model, x = make(), normal(6, *shape)
     other = copy.deepcopy(model)
     for parameter in other.parameters():
         parameter.data += 0.1
     result = regmean([model, other], x)
-    assert result.config["layers"] and not any("self_attention" in name for name in result.config["layers"])
+    assert any("self_attention.in_proj" in name for name in result.config["layers"])
     assert_same_function(regmean([model, model], x).model, model, x, 1e-8)

@@ -18,10 +18,10 @@ from retrofit_core.inspection.landscape.landscape import path_between, pictures,
 from retrofit_core.inspection.landscape.mixtures import SlicedMaxPool
 from retrofit_core.inspection.landscape.plane import plane
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.system.monitor import Monitor
 from tests.marks import each_case
 from tests.networks import batchnorm_cnn, cnn, initialised, labels, mlp, normal, permuted
+from tests.properties import renew_norms
 
 VGG = {"architecture": "vgg", "plan": [6, "M", 8, "M"], "size": 8, "classes": 3}
 RESNET = {"architecture": "resnet", "layers": [1, 1], "width": 4, "size": 8, "classes": 3}
@@ -149,7 +149,7 @@ def test_at_the_networks_the_plane_has_their_own_loss(make, norms):
             own = network(x)
         assert mixtures.measure_network(index)[0].item() == pytest.approx(cross_entropy(own, y).item(), rel=1e-12)
         if norms == "estimated" and make is batchnorm_cnn:
-            reset_statistics(network, x, keep_function=False, batch=7)
+            renew_norms(network, x)
             own = network(x).detach()
         expected = [cross_entropy(own, y).item(), 100 * (own.argmax(1) == y).double().mean().item()]
         assert on_plane[index].tolist() == pytest.approx(expected, rel=1e-9)

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from retrofit_core import METHODS
-from retrofit_core.baselines.layers import form_of
-from retrofit_core.networks.levels import partition, rows
+from retrofit_core.networks.levels import Affine, partition, rows
 from retrofit_core.networks.symmetry import neuron_groups, shuffled
 from tests.families import Code
 from tests.flat import fuse
@@ -242,7 +241,9 @@ def test_unfolded_rows_times_weights_are_the_convolution(conv):
     layer = initialised(nn.Conv2d(2, 3, **conv), 0)
     x = normal(2, *CNN_SHAPE)
     bias = 0 if layer.bias is None else layer.bias
-    assert_close(form_of(layer).rows([x]) @ layer.weight.flatten(1).T + bias, rows(layer(x), 1), 1e-12)
+    assert_close(
+        Affine((layer,), (), nn.Identity()).rows([x]) @ layer.weight.flatten(1).T + bias, rows(layer(x), 1), 1e-12
+    )
 
 
 # --- what ended in raw errors or in other numbers ---------------------------------------------------------------------

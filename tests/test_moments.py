@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from retrofit_core.baselines.layers import form_of
 from retrofit_core.fusion.moments import (
     Moments,
     MomentSums,
@@ -26,7 +25,7 @@ from retrofit_core.fusion.moments import (
 from retrofit_core.fusion.moments import sums as products
 from retrofit_core.fusion.moments.lags import LagSums
 from retrofit_core.fusion.targets import Targets, excess, weighted_means
-from retrofit_core.networks.levels import partition
+from retrofit_core.networks.levels import Affine, partition
 from tests import reference
 from tests.marks import each_case
 from tests.networks import normal
@@ -355,7 +354,7 @@ def test_lags_give_the_moments_of_the_unfolded_rows(shape, bias, device):
     z = torch.randn(shape[0] * shape[2] * shape[3], 11, generator=draw, dtype=torch.float64)
     p = 9 * shape[1] + bias
     unfolding = MomentSums(11, p, bias=bias)
-    unfolding.add(z, form_of(conv).rows([h], ones=bias))
+    unfolding.add(z, Affine((conv,), (), nn.Identity()).rows([h], ones=bias))
     sums = LagSums(shape[1], 11, bias=bias, device=device)
     half = shape[0] // 2
     rows = half * shape[2] * shape[3]
@@ -398,7 +397,7 @@ def test_float32_products_stay_near_those_of_float64_rows(height, width, which, 
     sums.add(z[: 7 * height * width].to(device), h[:7].to(device))
     sums.add(z[7 * height * width :].to(device), h[7:].to(device))
     moments = sums.finish()
-    x = form_of(conv).rows([h], torch.float64, ones=True)
+    x = Affine((conv,), (), nn.Identity()).rows([h], torch.float64, ones=True)
     xx, xz = moments.xx.cpu(), moments.xz.cpu()
     assert (xx.diagonal() >= 0).all()
     assert torch.equal(xx, xx.T)

@@ -7,16 +7,22 @@ import torch
 from torch import nn
 
 from retrofit_core.baselines import average
-from retrofit_core.baselines.repair import statistics
+from retrofit_core.baselines.repair import statistics as statistics_of
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.norm_statistics import reset_statistics
 from retrofit_core.networks.symmetry import neuron_groups, reordered, shuffled, tensors
 from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, labels, mlp, normal, residual
-from tests.properties import assert_close, assert_same_function, repair, untouched
+from tests.properties import assert_close, assert_same_function, net_of, renew_norms, repair, untouched
 from tests.test_symmetry import NETWORKS
 
 PLAIN = {"mlp": (mlp, (6,)), "cnn": (cnn, CNN_SHAPE), "residual": (residual, CNN_SHAPE), "vit": NETWORKS["vit"]}
+
+
+def statistics(model, x):
+    """Layer -> mean and deviation of its outputs."""
+    net, _ = net_of(model, x)
+    return {name.removesuffix(".weight"): facts for name, facts in statistics_of(net, [x]).items()}
 
 
 def parents_of(name):
@@ -51,8 +57,8 @@ def test_statistics_are_set_with_and_without_keeping_the_function():
     """Kept: every BatchNorm normalises what it reads, at one place and for all rows, and the outputs stay."""
     model, x = batchnorm_cnn(), normal(230, *CNN_SHAPE)
     kept, changed = copy.deepcopy(model), copy.deepcopy(model)
-    assert reset_statistics(kept, x, keep_function=True) == {"kind": "reset", "layers": 3, "dead": 0}
-    assert reset_statistics(changed, x, keep_function=False) == {"kind": "reset", "layers": 3, "dead": 0}
+    assert reset_statistics(kept, x) == {"kind": "reset", "layers": 3, "dead": 0}
+    assert renew_norms(changed, x) == {"kind": "reset", "layers": 3, "dead": 0}
     assert_same_function(kept, model, normal(9, *CNN_SHAPE, seed=7), 1e-9)
     assert (changed(x) - model(x)).abs().max() > 0.1
     with torch.no_grad():  # the first reads the same in both; its scale and shift make up for it in one alone
@@ -114,7 +120,7 @@ def test_every_aligning_method_composes_with_it(name, method):
 def test_aligning_methods_reset_batchnorm(method):
     model, x = batchnorm_cnn(), normal(40, *CNN_SHAPE)
     expected = copy.deepcopy(model)
-    reset_statistics(expected, x, keep_function=False)
+    renew_norms(expected, x)
     assert_same_function(METHODS[method]([model, model], x, repair=True).model, expected, x, 1e-8)
 
 

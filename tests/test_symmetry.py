@@ -10,7 +10,7 @@ from torch import nn
 from retrofit_core.baselines.watch import correlation, group_sums
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.levels import partition
-from retrofit_core.networks.symmetry import mapped, matching, neuron_groups, reordered, shuffled, tensors
+from retrofit_core.networks.symmetry import neuron_groups, shuffled, tensors
 from retrofit_core.networks.symmetry.groups import Members
 from tests import families
 from tests.families import FOLLOWED, network
@@ -27,7 +27,7 @@ from tests.networks import (
     seeded,
     small_torchvision_vgg,
 )
-from tests.properties import assert_close, assert_same_function, untouched
+from tests.properties import assert_close, assert_same_function, net_of, untouched
 
 IMAGES = (3, 16, 16)
 
@@ -183,37 +183,13 @@ class Limits(nn.Module):
         return x.clamp(self.limits)
 
 
-def test_mapping_with_permutations_is_permuting():
-    model, x = batchnorm_cnn(), normal(4, *CNN_SHAPE)
-    groups = neuron_groups(model, x)
-    orders = {g.name: torch.randperm(g.width, generator=torch.Generator().manual_seed(1)) for g in groups[:-1]}
-    maps = {name: (torch.eye(len(order)).double()[order].T,) * 2 for name, order in orders.items()}
-    state = tensors(model)
-    mapped_state = mapped(state, state, groups, groups, maps)
-    for name, tensor in tensors(reordered(model, groups, orders)).items():
-        assert_close(mapped_state[name], tensor, 1e-14)
-
-
-def test_networks_that_do_not_correspond_are_refused():
-    x = normal(2, 6)
-    deep = neuron_groups(mlp((6, 5, 5, 4)), x)
-    with pytest.raises(
-        ValueError, match="parent 1: its neurons at '2' have no counterpart in the fused network, .* '2'"
-    ):
-        matching(neuron_groups(mlp((6, 5, 4)), x), deep, "parent 1")
-    with pytest.raises(ValueError, match="parent 1 has 3 groups of neurons and the fused network 2"):
-        matching(deep, deep[:2], "parent 1")
-    with pytest.raises(ValueError, match="parent 0 has 3 classes and the fused network 4"):
-        matching(neuron_groups(mlp((6, 5, 3)), x), neuron_groups(mlp((6, 5, 4)), x), "parent 0")
-
-
 @pytest.mark.parametrize("name", ["mlp", "cnn", "BatchNorm, no bias"])
 def test_sums_are_those_of_the_levels(name):
     make, shape = NETWORKS[name]
     model, x = make(), normal(7, *shape)
-    groups = neuron_groups(model, x)
+    net, groups = net_of(model, x)
     boundary = x
-    for level, sums in zip(partition(model, x), group_sums([model, model], [groups, groups], x), strict=True):
+    for level, sums in zip(partition(model, x), group_sums([net, net], [groups, groups], [x]), strict=True):
         boundary = level.module(boundary)
         rows = boundary.movedim(level.axis, -1).reshape(-1, level.width).detach()
         z = torch.cat([rows, rows], 1)

@@ -6,13 +6,15 @@ import pytest
 import torch
 
 from retrofit_core import METHODS
+from retrofit_core.baselines.rebasin import reordered
+from retrofit_core.baselines.transformer import apart, central
+from retrofit_core.graph.graph import load
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.symmetry import groups_apart, shuffled, tensors
-from retrofit_core.networks.symmetry.maps import reordered
+from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.families import network
 from tests.marks import each_case, spread
 from tests.networks import VGG_SHAPE, initialised, mlp, normal
-from tests.properties import assert_close, assert_same_function, untouched
+from tests.properties import assert_close, assert_same_function, net_of, untouched
 from tests.test_symmetry import IMAGES, NETWORKS, VIT
 
 otfusion, transformer_otfusion = METHODS["OTFusion"], METHODS["Transformer-OTFusion"]
@@ -174,7 +176,8 @@ def test_exchanged_heads_are_found_again(name, mode):
     """Heads may change places as wholes; OTFusion, which keeps them apart, does not see it."""
     make, shape = PAIRS[name]
     model, x = make(), normal(20, *shape)
-    groups = groups_apart(model, x)
+    net, _ = net_of(model, x)
+    groups, _ = apart(net, model)
     heads = 3 if name == "vit" else 4
     orders = {}
     for group in groups:
@@ -182,7 +185,7 @@ def test_exchanged_heads_are_found_again(name, mode):
             blocks = torch.arange(group.width).view(heads, -1)
             orders[group.name] = blocks.roll(1, 0).flatten()
     assert len(orders) == 6
-    twin = reordered(model, groups, orders)
+    twin = load(copy.deepcopy(model), reordered(net.weights, groups, orders))
     assert_same_function(twin, model, x, 1e-10)
     fused = transformer_otfusion([model, twin], x, mode=mode, solver="exact").model
     assert_same_function(fused, model, normal(5, *shape, seed=9), 1e-10)
@@ -208,10 +211,9 @@ def test_several_parents_are_the_mean_of_pairs_with_the_anchor(mode):
 
 def test_without_skips_and_attentions_only_the_defaults_differ():
     parents, x = [mlp(), mlp(seed=2)], normal(30, 6)
-    for options in ({"mode": "activations"}, {"mode": "weights", "unit_rows": True}):
-        ours = transformer_otfusion(parents, x, standardise=False, regularisation="0.05x", **options)
-        theirs = otfusion(parents, x, solver="sinkhorn", regularisation="0.05x", **options)
-        assert_same_function(ours.model, theirs.model, x, 1e-10)
+    ours = transformer_otfusion(parents, x, mode="weights", regularisation="0.05x")
+    theirs = otfusion(parents, x, solver="sinkhorn", regularisation="0.05x", mode="weights", unit_rows=True)
+    assert_same_function(ours.model, theirs.model, x, 1e-10)
 
 
 @pytest.mark.slow
@@ -225,12 +227,16 @@ def test_networks_that_do_not_go_together_are_refused():
 # --- groups and tokens --------------------------------------------------------------------------------------------------
 
 
+def groups_apart(model, x):
+    return apart(net_of(model, x)[0], model)
+
+
 def test_makers_of_a_stream_are_apart_and_sums_join_them():
-    groups = {group.name: group for group in groups_apart(vit(), normal(2, *VGG_SHAPE))}
+    found, junctions = groups_apart(vit(), normal(3, *VGG_SHAPE))
+    groups = {group.name: group for group in found}
     made = ["embedding", "cls", "positions", "blocks.0.attention.o", "blocks.0.mlp.3"]
-    assert all(groups[name].width == 12 and groups[name].junction is None for name in made)
-    sums = {name: (group.junction.skip, group.junction.branch) for name, group in groups.items() if group.junction}
-    assert sums == {
+    assert all(groups[name].width == 12 and name not in junctions for name in made)
+    assert junctions == {
         "blocks.0.norm1": ("positions", "embedding"),
         "blocks.0.norm2": ("blocks.0.norm1", "blocks.0.attention.o"),
         "blocks.1.norm1": ("blocks.0.norm2", "blocks.0.mlp.3"),
@@ -249,6 +255,11 @@ def test_the_window_decides_which_tokens_are_compared():
 
 
 @pytest.mark.slow
+def test_central_patches_are_compared():
+    assert central(normal(2, 1 + 8 * 8, 3)).shape == (2, 1 + 6 * 6, 3)
+    assert torch.equal(central(normal(2, 1 + 16, 3)), normal(2, 1 + 16, 3))
+
+
 @each_case("mode", MODES)
 @each_case("name", ["a transposed weight and a cache", "grouped queries, by torch"])
 def test_blocks_of_language_models_are_found_again(name, mode):

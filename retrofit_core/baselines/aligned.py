@@ -1,6 +1,6 @@
 """Shared parts of methods that align neurons and then average weights: options, plans, scores, averages, reports."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -8,34 +8,28 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from ..fusion.alignment import AlignedGroup, Alignment
-from ..fusion.eligibility import check_inputs
+from ..fusion.alignment import AlignedGroup, Alignment, Group, Part, mapped
+from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.grouping import Grouping
-from ..fusion.importance import Neurons, Scores, importance_name
-from ..fusion.importance.scoring import check_parents_data
+from ..fusion.importance import Scores, importance_name
 from ..fusion.moments import Moments
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Algorithm, Plan, Takes, Task
+from ..graph.graph import Weights, load
+from ..graph.network import Network
+from ..graph.scores import check_scores
 from ..networks.code import check_same_code, parent_names
-from ..networks.levels import code_of
-from ..networks.levels.partition import say_what_is_left
-from ..networks.norm_statistics import has_statistics, reset_statistics
-from ..networks.symmetry import (
-    Group,
-    TensorPart,
-    check_rest,
-    mapped,
-    matching,
-    neuron_groups,
-    tensors,
-)
+from ..networks.norm_statistics import has_statistics
 from ..system.device import Stopwatch, in_units, of, on_device
 from ..system.duplicates import duplicate
 from ..system.monitor import Monitor
 from ..system.refusals import Refusal
 from ..system.settings import setting
+from .groups import groups_of
+from .inputs import given, leaves, networks, say_what_is_left
 from .repair import mapped_goals, rescale
-from .scores import group_scores, neurons_of_groups
+from .repair import reset_norms as reset_norms_of
+from .scores import group_scores
 from .watch import group_sums
 
 #: For one parent, group -> T and U, (n_k, d) each: fused neurons are the mean of T' over the parents, U passes their values on.
@@ -48,11 +42,6 @@ class Averager(Algorithm):
 
     takes: ClassVar[Takes] = Takes(target=True, importance=True)
 
-    leaves: tuple[str, ...] = setting(
-        (),
-        "names of submodules to fuse as a whole, for code that torch.fx cannot trace",
-        title="Modules fused as a whole",
-    )
     repair: bool = setting(
         False,
         "correct the statistics of the fused network's layers (REPAIR) and estimate new running statistics for "
@@ -69,20 +58,19 @@ class AlignmentPlan(Plan):
     """On the device"""
     fused: nn.Module = field(kw_only=True)
     """The future fused network: a copy of the target or of parent 0"""
+    nets: list[Network] = field(kw_only=True)
+    """The parents and, last, the fused network"""
     groups: list[list[Group]] = field(kw_only=True)
     """The neuron groups of each parent"""
     targets: list[Group] = field(kw_only=True)
     """The fused network's groups"""
-    leaves: Sequence[str] = field(kw_only=True)
-    neurons: Sequence[Neurons] = field(kw_only=True)
-    """Where each parent's neurons are scored"""
     scored: Sequence[Scores] = field(default=(), kw_only=True)
     """The importance of each parent's neurons, group by group, float64; each sums to 1 if normalised"""
 
     @property
-    def inputs(self) -> Tensor:
-        """(B, ...) fusion data in the networks' precision."""
-        return self.task.inputs.to(self.task.dtype)
+    def leaves(self) -> list[Tensor]:
+        """(B, ...) what the networks read, in their precision."""
+        return leaves(self.task, self.task.inputs)
 
     @property
     def monitor(self) -> Monitor:
@@ -108,13 +96,8 @@ class AlignmentPlan(Plan):
 
     def with_scores(self) -> Self:
         """The plan with the importance of all neurons."""
-        scored, task = [], self.task
-        for index, (x, y) in enumerate(task.parents_data()):
-            self.monitor.emit("phase", name="importance", parent=index, parents=len(self.parents))
-            x, y = x.to(task.device, task.dtype), y.to(task.device) if y is not None else None
-            neurons, groups = self.neurons[index], self.groups[index]
-            scored.append(group_scores(neurons, groups, x, y, task.importance, monitor=self.monitor))
-        return replace(self, scored=scored)
+        data = [(given(self.task, x), y) for x, y in self.task.parents_data()]
+        return replace(self, scored=group_scores(self.nets[:-1], self.groups, self.task.importance, data, self.monitor))
 
     def scores(self, index: int) -> list[Tensor]:
         """The scores of each parent's neurons in a group."""
@@ -123,9 +106,7 @@ class AlignmentPlan(Plan):
     def sums(self, *, after: bool = False) -> list[Moments]:
         """Sums of the neurons' values per group on the fusion data, after or before the activation function."""
         with self.clock.phase("forward"):
-            return group_sums(
-                self.parents, self.groups, self.inputs, after=after, monitor=self.monitor, leaves=self.leaves
-            )
+            return group_sums(self.nets[:-1], self.groups, self.leaves, after=after, monitor=self.monitor)
 
     def assign(
         self,
@@ -162,15 +143,15 @@ class AlignmentPlan(Plan):
         Args:
             shares: the parents' weights in the mean; None: equal.
         """
-        fused = tensors(self.fused)
+        fused = self.nets[-1].weights
         written = [name for name, value in fused.items() if value.is_floating_point()]
         states = []
-        for parent, groups, pairs in zip(self.parents, self.groups, maps, strict=True):
-            state = {name: tensors(parent)[name].double() for name in written}
+        for net, groups, pairs in zip(self.nets[:-1], self.groups, maps, strict=True):
+            state = {name: net.weights[name].double() for name in written}
             states.append(mapped(state, fused, groups, self.targets, pairs))
         for name in written:
             each = zip(shares or self.equal, states, strict=True)
-            fused[name].copy_(torch.stack([share * state[name] for share, state in each]).sum(0))
+            fused[name] = torch.stack([share * state[name] for share, state in each]).sum(0).to(fused[name])
 
     def finish(
         self,
@@ -192,17 +173,17 @@ class AlignmentPlan(Plan):
             shares: the parents' weights in the mean; None: equal.
             facts: for the configuration.
         """
-        repaired, shares = None, shares or self.equal
-        passing = {"monitor": self.monitor, "leaves": self.leaves}
+        repaired, shares, fused = None, shares or self.equal, self.nets[-1]
+        passing = {"monitor": self.monitor, "memory": self.task.runtime.memory}
         if has_statistics(self.fused):
             if reset_norms:
-                repaired = reset_statistics(self.fused, self.inputs, keep_function=False, **passing)
+                repaired = reset_norms_of(fused.graph, fused.weights, self.leaves, **passing)
         elif value.repair:
             each = zip(shares, maps, strict=True)
             shared = [{name: share * T for name, (T, _) in pairs.items()} for share, pairs in each]
-            networks = self.fused, self.parents, self.groups, self.targets
-            goals = mapped_goals(*networks, shared, self.inputs, monitor=self.monitor)
-            repaired = rescale(self.fused, goals, self.inputs, **passing)
+            goals = mapped_goals(self.nets, [*self.groups, self.targets], shared, self.leaves, self.monitor)
+            repaired = rescale(fused, goals, self.leaves, **passing)
+        load(self.fused, fused.weights)
         task = self.task
         scoring = {"importance": importance_name(task.importance), **task.importance.to_json()}
         facts = {
@@ -257,27 +238,24 @@ def plan_alignment(task: Task, value: Averager) -> AlignmentPlan:
         ValueError: unsuitable data, networks that differ in more than widths, an operation without a rule, or neurons that
             cannot be scored.
     """
-    monitor, device, leaves = task.runtime.monitor, task.device, value.leaves
+    monitor, device = task.runtime.monitor, task.device
     check_inputs(task.parents, task.inputs, target=task.target, least=1, method=value.title)
+    check_outputs(task.parents, task.inputs)
     target = {} if task.target is None else {"the target": task.target}
-    networks = {**target, **dict(zip(parent_names(len(task.parents)), task.parents, strict=True))}
-    check_same_code(list(networks.values()), task.inputs, list(networks))
+    named = {**target, **dict(zip(parent_names(len(task.parents)), task.parents, strict=True))}
+    check_same_code(list(named.values()), task.inputs, list(named))
     fused = duplicate(task.target if task.target is not None else task.parents[0]).to(device)
     parents = [on_device(parent, device) for parent in task.parents]
-    example = task.inputs[:2].to(device, task.dtype)
     monitor.check()
     monitor.emit("phase", name="groups")
-    groups, targets = groups_of(parents, fused, lambda network: _watchable(network, example[:1], leaves))
-    for k, (parent, of_network) in enumerate(zip(parents, groups, strict=True)):
-        matching(of_network, targets, f"parent {k}")
-        _check_tied(of_network, targets, f"parent {k}")
-        check_rest(tensors(parent), tensors(fused), of_network, targets, f"parent {k}")
-    neurons = [
-        neurons_of_groups(parent, of_network, example, task.importance, leaves)
-        for parent, of_network in zip(parents, groups, strict=True)
-    ]
-    check_parents_data(task)
-    say_what_is_left(task.parents[0] if task.target is None else task.target, task.inputs)
+    nets = networks(task, [*parents, fused])
+    *groups, targets = (watchable(net, model) for net, model in zip(nets, [*parents, fused], strict=True))
+    for k, (net, of_net) in enumerate(zip(nets, groups, strict=False)):
+        _check_matching(of_net, targets, f"parent {k}")
+        _check_tied(of_net, targets, f"parent {k}")
+        _check_rest(net.weights, nets[-1].weights, of_net, targets, f"parent {k}")
+    check_scores(nets[:-1], task.importance, task.parents_data())
+    say_what_is_left(task, fused)
     for target, *alike in zip(targets, *groups, strict=True):
         count = sum(group.width for group in alike)
         if (need := 2 * 8 * count**2) > task.runtime.memory:
@@ -286,15 +264,61 @@ def plan_alignment(task: Task, value: Averager) -> AlignmentPlan:
                 f"inner products, but the budget is {in_units(task.runtime.memory)}. Use KF-Linear, which fits very many classes "
                 "some at a time, or Average."
             )
-    return AlignmentPlan(
-        task,
-        parents=parents,
-        fused=fused,
-        groups=groups,
-        targets=targets,
-        leaves=leaves,
-        neurons=neurons,
-    )
+    return AlignmentPlan(task, parents=parents, fused=fused, nets=nets, groups=groups, targets=targets)
+
+
+def _check_matching(groups: Sequence[Group], targets: Sequence[Group], name: str) -> None:
+    """Refuse networks whose groups do not correspond one to one.
+
+    Raises:
+        ValueError: names the first difference.
+    """
+    for group, target in zip(groups, targets, strict=False):
+        parts, others = (
+            [(part.name, part.axis, part.index.shape[1]) for part in each.parts] for each in (group, target)
+        )
+        if parts != others:
+            raise ValueError(
+                f"{name}: its neurons at {group.name!r} have no counterpart in the fused network, which has "
+                f"{target.name!r} there. Aligned averaging needs networks that differ in widths only; KF methods take others."
+            )
+        if group.fixed and group.width != target.width:
+            raise ValueError(
+                f"{name} has {group.width} classes and the fused network {target.width}; class c is fused with class c. "
+                "Give all of them the same classes (joined_heads)."
+            )
+    if len(groups) != len(targets):
+        raise ValueError(
+            f"{name} has {len(groups)} groups of neurons and the fused network {len(targets)}. Aligned averaging needs "
+            "networks that differ in widths only; KF methods take others."
+        )
+
+
+def _check_rest(source: Weights, shapes: Weights, groups: Sequence[Group], targets: Sequence[Group], name: str) -> None:
+    """Refuse networks whose tensors differ in more than the neurons of their groups, such as in a layer that is never called.
+
+    Raises:
+        ValueError: names the tensor and its axis.
+    """
+    for key, tensor in source.items():
+        shape, other = tuple(tensor.shape), tuple(shapes[key].shape) if key in shapes else None
+        if other is None or len(shape) != len(other):
+            raise ValueError(
+                f"{name} has a tensor {key!r} of shape {shape}, and the fused network {other}. Use KF-Gradient."
+            )
+        for axis in range(len(shape)):
+            if shape[axis] - _held(groups, key, axis) != other[axis] - _held(targets, key, axis):
+                raise ValueError(
+                    f"{name}: {key!r} has the shape {shape}, and {other} in the fused network, and Retrofit does "
+                    f"not know which neurons are along its axis {axis}. Use KF-Gradient, which aligns whole blocks "
+                    "by what they compute."
+                )
+
+
+def _held(groups: Sequence[Group], key: str, axis: int) -> int:
+    """Number of entries along a tensor's axis that belong to groups."""
+    parts = [part.index.flatten() for group in groups for part in group.parts if (part.name, part.axis) == (key, axis)]
+    return len(torch.cat(parts).unique()) if parts else 0
 
 
 def _check_tied(groups: Sequence[Group], targets: Sequence[Group], name: str) -> None:
@@ -353,23 +377,13 @@ def check_pair(task: Task, method: str, *others: str) -> None:
         )
 
 
-def groups_of(
-    parents: Sequence[nn.Module], fused: nn.Module, find: Callable[[nn.Module], list[Group]]
-) -> tuple[list[list[Group]], list[Group]]:
-    """The neuron groups of each parent, and of the fused network; networks that run the same code have the same."""
-    found, codes = dict[Hashable, list[Group]](), list[Hashable]()
-    for name, network in zip([*parent_names(len(parents)), "the target"], [*parents, fused], strict=True):
-        codes.append(code := code_of(network) or name)
-        try:
-            found[code] = found[code] if code in found else find(network)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
-    *groups, targets = (found[code] for code in codes)
-    return groups, targets
+def watchable(net: Network, model: nn.Module) -> list[Group]:
+    """The groups of a network, all of which can be recorded.
 
-
-def _watchable(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> list[Group]:
-    groups = neuron_groups(model, example, leaves=leaves)
+    Raises:
+        ValueError: names one that cannot.
+    """
+    groups = groups_of(net, model)
     for group in groups:
         if not group.points:
             raise ValueError(
@@ -379,6 +393,6 @@ def _watchable(model: nn.Module, example: Tensor, leaves: Sequence[str]) -> list
     return groups
 
 
-def lines_of(tensor: Tensor, part: TensorPart) -> Tensor:
+def lines_of(tensor: Tensor, part: Part) -> Tensor:
     """(width, ...) entries of a tensor that belong to each neuron."""
     return tensor.movedim(part.axis, 0)[part.index.to(tensor.device)].flatten(1)

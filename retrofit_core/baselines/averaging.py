@@ -10,17 +10,19 @@ from torch import Tensor, nn
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Plan, Takes, Task
+from ..graph.graph import load, weights_of
 from ..networks.code import check_same_code, check_same_settings, parent_names
 from ..networks.composites import MEAN_OF_VALUES
-from ..networks.levels.tracing import trace
-from ..networks.levels.weights import refuse_computed_weights
-from ..networks.norm_statistics import has_statistics, reset_statistics
+from ..networks.norm_statistics import has_statistics
 from ..networks.outputs import check_class_scores
 from ..networks.statedicts import tensors_in
+from ..networks.weights import refuse_computed_weights
 from ..system import device as devices
 from ..system.duplicates import duplicate
 from ..system.settings import setting
 from ..training.evaluation import ensemble
+from .inputs import graph_of, leaves
+from .repair import reset_norms
 
 
 @torch.no_grad()
@@ -110,14 +112,17 @@ class WeightAverager(Algorithm):
                 "reset_norms estimates statistics on fusion data, and none are given. Pass data, or leave it out."
             )
         if self.reset_norms and has_statistics(task.parents[0]):
-            trace(task.parents[0], (), task.inputs[:1].to(devices.of(task.parents[0]), task.dtype))
+            graph_of(task, task.parents[0])
         return shape
 
     def renew_norms(self, fused: nn.Module, task: Task) -> dict[str, Any] | None:
         """Give a merged network's BatchNorms the statistics of the fusion data, on request; returns facts."""
         if not (self.reset_norms and has_statistics(fused)):
             return None
-        return reset_statistics(fused, task.inputs.to(task.dtype), keep_function=False, monitor=task.runtime.monitor)
+        weights, runtime = weights_of(fused), task.runtime
+        facts = reset_norms(graph_of(task, fused), weights, leaves(task, task.inputs), runtime.monitor, runtime.memory)
+        load(fused, weights)
+        return facts
 
     def result(self, fused: nn.Module, task: Task, **facts: object) -> FusionResult:
         """The result, after `renew_norms`; see `Algorithm`."""

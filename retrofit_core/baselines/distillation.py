@@ -13,8 +13,6 @@ from ..fusion.eligibility import check_inputs, check_outputs, output_shape
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Plan, Takes, Task
 from ..networks.architectures import ARCHITECTURES, build
-from ..networks.levels.kinds import BatchNorm
-from ..networks.levels.partition import say_what_is_left
 from ..networks.outputs import check_class_scores
 from ..system.device import default_dtype, on_device
 from ..system.duplicates import duplicate
@@ -23,6 +21,7 @@ from ..system.refusals import Refusal
 from ..system.settings import COUNT, Range, setting
 from ..training.descent import Descent, descend, renew
 from ..training.evaluation import as_logits
+from .inputs import say_what_is_left
 
 #: Batch size of the teachers.
 BATCH = 100
@@ -87,7 +86,7 @@ class Distillation(Descent, Algorithm):
                 f"KD: the parents' outputs have shape {shape} per sample, the student's {student}. Give the student "
                 "the parents' classes."
             )
-        say_what_is_left(written[0], task.inputs)
+        say_what_is_left(task, written[0])
         return Plan(task)
 
     def run(self, plan: Plan) -> FusionResult:
@@ -190,7 +189,9 @@ def fit_to_goals(
             generator=torch.Generator().manual_seed(seed),
             training_mode=True,
             # BatchNorm cannot normalise a single sample.
-            smallest_batch=2 if any(isinstance(part, BatchNorm) for part in module.modules()) else 1,
+            smallest_batch=2
+            if any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())
+            else 1,
             monitor=monitor,
         )
     module.eval()

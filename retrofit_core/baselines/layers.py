@@ -1,140 +1,147 @@
-"""Access to single layers of a running network (RegMean, PLeaS, REPAIR, linear probe)."""
+"""Layers that a method solves on their own (RegMean, PLeaS): which they are, and sums over their rows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, fx
 
-from ..networks.copies import evaluating, tried
-from ..networks.levels import forms
-from ..networks.levels.kinds import CONVOLUTIONS, AffineLayer, held, is_plain, parameter_count
-from ..networks.levels.plain import linear_of
-from ..networks.levels.tracing import trace
-from ..networks.levels.weights import shared_weights
-from ..system import device as devices
+from ..fusion.moments import Moments, MomentSums
+from ..fusion.moments.lags import MIN_CHANNELS, LagSums
+from ..graph.graph import Values, name_of
+from ..graph.layers import Layer, Operation
+from ..graph.network import Network
+from ..graph.walk import rows_in_chunks
+from ..system.device import rows_per_batch
+from .watch import MOST_SAMPLES
 
-#: Batch size.
-BATCH = 100
-
-
-def affine_layers(model: nn.Module) -> dict[str, AffineLayer]:
-    """Linear layers and ungrouped convolutions by name, without those whose class has a forward of its own.
-
-    A module that multiplies by its weight (inputs, outputs), as GPT-2's Conv1D, is a linear layer with that memory.
-    """
-    layers: dict[str, AffineLayer] = {}
-    for name, module in model.named_modules():
-        if is_plain(module, nn.Linear) or (is_plain(module, CONVOLUTIONS) and module.groups == 1):
-            layers[name] = module
-        elif multiplies(module):
-            weight, *bias = module.parameters()
-            layers[name] = linear_of(weight.T, *bias)
-    return layers
+#: Weight -> the operations that read it, one for each time that the layer runs.
+Solved = dict[str, list[Operation]]
 
 
-@torch.no_grad()
-def multiplies(module: nn.Module) -> bool:
-    """Whether a module of others computes x @ weight + bias, with weight (inputs, outputs); it is run on random rows."""
-    shapes = [(name, parameter.ndim) for name, parameter in module.named_parameters()]
-    if type(module).__module__.startswith("torch.") or shapes not in ([("weight", 2), ("bias", 1)], [("weight", 2)]):
-        return False
-    weight, *bias = module.parameters()
-    rows = torch.randn(2, len(weight), generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(weight)
-    made = tried(module, rows)
-    if not isinstance(made, Tensor) or any(part.shape != made.shape[1:] for part in (*weight[:1], *bias)):
-        return False
-    return torch.allclose(made, rows @ weight + sum(bias), 1e-3, 1e-5)
-
-
-def form_of(layer: AffineLayer) -> forms.Affine:
-    """A layer as a form, to read and write its weights (p, c), with the bias in the last row, like a level's."""
-    return forms.Affine((layer,), (), nn.Identity())
-
-
-def refuse_shared_layers(model: nn.Module, where: str, example: Tensor) -> None:
-    """Refuse networks whose layers share weights, for methods that solve each layer alone.
+def solved_layers(net: Network, where: str) -> Solved:
+    """Linear layers and ungrouped convolutions.
 
     Args:
         where: method and network, to start the message.
-        example: (B, ...) input in the network's precision.
     Raises:
-        ValueError: names the tensors.
+        ValueError: a layer shares its weight or bias.
     """
-    solved = {f"{name}.{part}" for name in affine_layers(model) for part in ("weight", "bias")}
-    for names in shared_weights(model):
-        if solved & set(names):
+    found: Solved = {}
+    for op in (op for layer in net.layers for op in layer.operations):
+        (name, *others) = op.weight.names
+        affine = op.groups == 1 and name_of(op.node) not in ("embedding", "batch_norm")
+        if affine and not others and op.weight.shape.numel() == net.weights[name].numel():
+            found.setdefault(name, []).append(op)
+    for name, operations in found.items():
+        modules = dict.fromkeys(op.node.meta.get("module", "") for op in operations)
+        if len(modules) > 1:
             raise ValueError(
-                f"{where}: {' and '.join(map(repr, names))} are one tensor, but this method solves each layer on "
-                "its own. Use Git-Re-Basin, OTFusion or ZipIt, which keep it shared, or give each layer its own "
-                "weights."
+                f"{where}: the weights of {' and '.join(map(repr, modules))} are one tensor, but this method solves each layer "
+                "on its own. Use Git-Re-Basin, OTFusion or ZipIt, which keep it shared, or give each layer its own weights."
             )
-    for name in _read_outside(model, example):
-        if name in solved:
-            raise ValueError(
-                f"{where}: {name!r} is also read outside its layer, but this method solves each layer on its own. "
-                "Use Git-Re-Basin, OTFusion or ZipIt, which keep it shared, or give each use its own weights."
-            )
+        own = {op.product or op.node for op in operations} | {op.node for op in operations}
+        names = [name, *(other for op in operations[:1] if op.bias is not None for other in op.bias.names)]
+        for shared in names:
+            if not _readers(net, net.graph.weights[shared]) <= own:
+                raise ValueError(
+                    f"{where}: {shared!r} is also read outside its layer, but this method solves each layer on its own. "
+                    "Use Git-Re-Basin, OTFusion or ZipIt, which keep it shared, or give each use its own weights."
+                )
+    return found
 
 
-def refuse_other_numbers(models: Sequence[nn.Module], method: str, example: Tensor) -> None:
+def _readers(net: Network, node: fx.Node) -> set[fx.Node]:
+    """The operations that read entries of a parameter and do not only move them."""
+    found = set[fx.Node]()
+    for user in net.graph.users[node]:
+        found |= {user} if net.spaces.neurons.parameters.names(user) is None else _readers(net, user)
+    return found
+
+
+def refuse_other_numbers(nets: Sequence[Network], method: str) -> None:
     """Refuse networks that compute with buffers of other numbers, as where these normalise inputs, for methods that take the
     layers' inputs for those of the averaged network.
 
     Args:
         method: its name, to start the message.
-        example: (B, ...) input in the networks' precision.
     Raises:
         ValueError: names a buffer and the numbers.
     """
-    first, *others = (dict(model.named_buffers()) for model in models)
-    for index, other in enumerate(others, 1):
-        differ = {name for name, own in first.items() if name in other and _differ(own, other[name])}
-        for name in differ and differ & _before_layers(models[0], example):
-            place = (first[name] - other[name].to(first[name])).abs().argmax()
-            here, there = (f"{buffer.flatten()[place].item():.4g}" for buffer in (first[name], other[name]))
-            raise ValueError(
-                f"{method}: parent 0 and parent {index} compute with other numbers ({name!r} holds {here} and {there}), so the "
-                "layers' inputs are not those of the averaged network. Normalise data before the networks, alike for all, or "
-                "use HF-Linear or KF-Linear."
-            )
+    for index, net in enumerate(nets[1:], 1):
+        for name in sorted(_before_layers(nets[0])):
+            one, other = nets[0].weights[name], net.weights[name]
+            if one.is_floating_point() and not torch.allclose(one, other.to(one), 1e-5, 1e-6):
+                place = (one - other.to(one)).abs().argmax()
+                here, there = (f"{buffer.flatten()[place].item():.4g}" for buffer in (one, other))
+                raise ValueError(
+                    f"{method}: parent 0 and parent {index} compute with other numbers ({name!r} holds {here} and {there}), so "
+                    "the layers' inputs are not those of the averaged network. Normalise data before the networks, alike for "
+                    "all, or use HF-Linear or KF-Linear."
+                )
 
 
-def _differ(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and one.is_floating_point() and not torch.allclose(one, other.to(one), 1e-5, 1e-6)
-
-
-def _before_layers(model: nn.Module, example: Tensor) -> set[str]:
-    """Buffers that the network's code reads before a layer, and those of modules that hold nothing else, before the first."""
-    try:
-        with evaluating(model):
-            graph = trace(model, (), example.to(devices.of(model)), whole=True).graph
-    except ValueError:  # its code cannot be followed
-        return set()
-    found, behind, plain = set[str](), set[fx.Node](), set[fx.Node]()  # plain: no parameter comes before them
+def _before_layers(net: Network) -> set[str]:
+    """Buffers that lead to a layer; but statistics of a BatchNorm only before the first parameter."""
+    graph, behind = net.graph, set[fx.Node]()
+    trained = {node for name, node in graph.weights.items() if name in graph.trained}
     for node in reversed(graph.nodes):
-        weights = [isinstance(held(read), nn.Parameter) for user in node.users for read in user.all_input_nodes]
-        if any(weights) or any(user in behind or parameter_count(user) for user in node.users):
+        if any(user in behind or not trained.isdisjoint(user.all_input_nodes) for user in graph.users[node]):
             behind.add(node)
-    for node in graph.nodes:
-        target = held(node)
-        if node.op == "get_attr" and not isinstance(target, nn.Parameter):
-            found |= {str(node.target)} if node in behind else set()
-        elif parameter_count(node) or not plain.issuperset(node.all_input_nodes):
-            continue
-        elif isinstance(target, nn.Module):
-            found |= {name for name, _ in target.named_buffers(str(node.target))}
-        plain.add(node)
-    return found
+
+    def normalises(user: fx.Node) -> bool:
+        return trained.isdisjoint(graph.between([], [user]))
+
+    return {
+        name
+        for name, node in graph.weights.items()
+        if name not in graph.trained and node in behind
+        if all(name_of(user) != "batch_norm" or normalises(user) for user in graph.users[node])
+    }
 
 
-def _read_outside(model: nn.Module, example: Tensor) -> list[str]:
-    """Parameters of called layers that the network's code also reads directly (`F.linear(h, layer.weight.t())`)."""
-    try:
-        with evaluating(model):
-            graph = trace(model, (), example.to(devices.of(model)), whole=True).graph
-    except ValueError:  # its code cannot be followed
-        return []
-    run = {node.target for node in graph.nodes if node.op == "call_module"}
-    return [
-        str(node.target) for node in graph.nodes if node.op == "get_attr" and str(node.target).rpartition(".")[0] in run
-    ]
+def batch_for(net: Network, nodes: Sequence[fx.Node]) -> int:
+    """Samples of which the values of some nodes fit into memory."""
+    numbers = sum(net.spaces.neurons.shape(node).numel() for node in nodes)
+    return min(MOST_SAMPLES, rows_per_batch(next(iter(net.weights.values())).element_size() * max(1, numbers)))
+
+
+class OperationSums:
+    """Sums over the rows of an operation: x its (unfolded) input rows, z rows of targets.
+
+    Args:
+        m: number of columns of z, which are zero if `add` gets no targets.
+        dtype: precision of products; sums are float64.
+        ones: whether x has a column of ones if the layer has a bias.
+    """
+
+    def __init__(self, op: Operation, m: int, *, dtype: torch.dtype, device: torch.device, ones: bool = True) -> None:
+        op = replace(op, norm=None, bias=op.bias if ones else None)
+        self.layer, self.m, self.dtype = Layer([op], op.node), m, dtype
+        self.sums: MomentSums | LagSums
+        if op.by_lags and op.channels >= MIN_CHANNELS and device.type == "cpu":
+            self.sums = LagSums(op.channels, m, bias=self.layer.has_bias, device=device)
+        else:
+            self.sums = MomentSums(m, self.layer.inputs, bias=self.layer.has_bias, device=device)
+
+    def add(self, x: Tensor, z: Tensor | None = None) -> None:
+        """Add a batch of the operation's input tensors and, if there are targets, their rows (N, m)."""
+        (op,) = self.layer.operations
+        if z is None:
+            z = x.new_zeros(len(x) * (op.unfold(x[:1]).numel() // op.weight.shape[1]), self.m)
+        z = z.to(self.dtype)
+        if isinstance(self.sums, LagSums):
+            self.sums.add(z, x)
+            return
+        for rows, targets in rows_in_chunks(self.layer, [x], z, None, self.dtype):
+            self.sums.add(targets, rows[:, 0])
+
+    def finish(self) -> Moments:
+        """The moments. Nothing can be added afterwards."""
+        return self.sums.finish()
+
+
+def values_of(net: Network, batch: Sequence[Tensor], nodes: Sequence[fx.Node]) -> Values:
+    """The values of some nodes for a batch (B, ...) of inputs on any device."""
+    device = next(iter(net.weights.values())).device
+    return net.graph.run(net.weights, net.graph.given([tensor.to(device) for tensor in batch]), nodes)

@@ -4,22 +4,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Plan, Takes, Task
-from ..networks.copies import evaluating, fed, watching
-from ..networks.hooks import hooks_of, refuse_changing_hooks
-from ..networks.levels import rows
-from ..networks.levels.kinds import is_plain
-from ..networks.levels.weights import refuse_shared
-from ..networks.wrappers import class_name
+from ..graph.graph import load, name_of
+from ..graph.layers import LINEAR, Operation
+from ..graph.network import Network
 from ..system.duplicates import duplicate
-from ..system.monitor import Monitor
 from ..training.descent import Descent
-from .distillation import BATCH, fit_to_goals, logits_of
+from .distillation import fit_to_goals, logits_of
+from .inputs import leaves, networks
+from .layers import solved_layers, values_of
+from .watch import batches_of
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,7 @@ class LinearProbe(Descent, Algorithm):
         """Check the classes and find the head; see `Algorithm`."""
         check_inputs(task.parents, task.inputs, target=None, least=2, method=self.title, written=task.parents[:1])
         check_outputs(task.parents, task.inputs)
-        example = task.inputs[:2]
-        _refuse_hooks(task.parents[0], example, "")
-        head = head_of(task.parents[0], example)
-        _refuse_hooks(task.parents[0], example, head)
-        alone = "so the head cannot be trained alone. Use KF-Linear, or give each layer its own weights."
-        refuse_shared(task.parents[0], head, "LP, parent 0", alone)
+        head_of(*networks(task, task.parents[:1]))
         return Plan(task)
 
     @torch.no_grad()
@@ -55,49 +49,39 @@ class LinearProbe(Descent, Algorithm):
         monitor, device = task.runtime.monitor, task.device
         fused = duplicate(task.parents[0]).to(device).eval()
         inputs = task.inputs.to(device, task.dtype)
-        name = head_of(fused, task.inputs[:2])
-        head = fused.get_submodule(name)
-        assert isinstance(head, nn.Linear)
-        logits = logits_of(task.parents, inputs, device, monitor)
-        goals = rows(logits.mean(0), -1)
-        x = features(fused, head, inputs, monitor)
+        (net,) = networks(task, [fused])
+        op, name = head_of(net), head_of(net).weight.names[0].removesuffix(".weight")
+        goals = logits_of(task.parents, inputs, device, monitor).mean(0).flatten(0, -2)
+        batches = batches_of(leaves(task, inputs))
+        each = monitor.each("step", batches, name="forward")
+        x = torch.cat([values_of(net, batch, [op.x])[op.x].flatten(0, -2) for batch in each])
+        head = nn.Linear(x.shape[1], op.width, bias=op.bias is not None).to(x)
+        head.weight.copy_(op.weight.read(net.weights))
+        if op.bias is not None:
+            head.bias.copy_(op.bias.read(net.weights))
         monitor.emit("phase", name="fit", level=name)
         curve = fit_to_goals(head, x, goals, F.mse_loss, self, seed=task.seed, monitor=monitor)
+        op.weight.write(net.weights, head.weight)
+        if op.bias is not None:
+            op.bias.write(net.weights, head.bias)
+        load(fused, net.weights)
         training = {"optimiser": "AdamW", "epochs_run": len(curve) - 1, "curve": curve}
         return self.result(fused, task, head=name, samples=len(inputs), seed=task.seed, **training)
 
 
-def head_of(model: nn.Module, example: Tensor) -> str:
-    """The name of the linear layer whose output is the model's.
+def head_of(net: Network) -> Operation:
+    """The linear layer whose output is the network's.
 
-    Args:
-        example: (B, ...) samples to run.
     Raises:
-        ValueError: there is none.
+        ValueError: there is none, or it shares its weight with another layer.
     """
-    layer_outputs: dict[str, Tensor] = {}
-    layers = {name: module for name, module in model.named_modules() if is_plain(module, nn.Linear)}
-    note = watching(layers, lambda name, _, output: layer_outputs.__setitem__(name, output.clone()))
-    with torch.no_grad(), evaluating(model), note:
-        outputs = model(fed(model, example))
-    for name in reversed(layer_outputs):
-        if layer_outputs[name].shape == outputs.shape and torch.equal(layer_outputs[name], outputs):
-            return name
+    for layer in net.layers:
+        for op in layer.operations:
+            if op.node is net.graph.output and (op.product is not None or name_of(op.node) in LINEAR):
+                if layer.table:
+                    solved_layers(net, "LP, parent 0")
+                return op
     raise ValueError(
-        f"the outputs of {class_name(model)} do not come from one of its nn.Linear layers, so there is no head to "
-        "train alone. Use KF-Gradient."
+        "the outputs of parent 0 do not come from one of its linear layers, so there is no head to train alone. Use "
+        "KF-Gradient."
     )
-
-
-def _refuse_hooks(model: nn.Module, example: Tensor, path: str) -> None:
-    """Refuse hooks of one module that change values: other hooks are part of the features."""
-    refuse_changing_hooks(model, [hook for hook in hooks_of(model, fed(model, example)) if hook.place[0] == path])
-
-
-def features(model: nn.Module, head: nn.Linear, inputs: Tensor, monitor: Monitor) -> Tensor:
-    """(B, p) inputs of the head."""
-    read: list[Tensor] = []
-    with watching({"head": head}, lambda _, x, __: read.append(x.clone())):
-        for x in monitor.each("step", inputs.split(BATCH), name="forward"):
-            model(x)
-    return rows(torch.cat(read), -1)

@@ -17,8 +17,8 @@ from ..fusion.eligibility import check_weights
 from ..fusion.results import FusionResult
 from ..fusion.task import Plan, Takes, Task
 from ..networks.code import check_same_code
-from ..networks.levels.weights import refuse_computed_weights
 from ..networks.statedicts import tensors_in
+from ..networks.weights import refuse_computed_weights
 from ..system.device import on_device
 from ..system.settings import Range, setting
 from .averaging import WeightAverager, average

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..fusion.alignment import Group, mapped
 from ..fusion.grouping import KMeans, first_least
 from ..fusion.moments import Moments
 from ..fusion.results import FusionResult, LevelReport
 from ..fusion.task import Task
-from ..networks.symmetry import Group, mapped, tensors
 from ..system.extras import require
 from ..system.settings import setting
 from .aligned import AlignmentPlan, Averager, Pairs, check_enough, lines_of, plan_alignment
@@ -26,7 +26,6 @@ from .watch import precision
 
 Mode = Literal["activations", "weights"]
 Solver = Literal["exact", "sinkhorn"]
-Normalise = Literal["target", "source", "original"]
 #: Share of the largest cost that decides between plans which cost the same.
 TIE = 2.0**-24
 #: Costs up to this multiple of the regularisation need no log domain, which is ten times slower: exp(-200) = 1e-87.
@@ -77,8 +76,8 @@ class OTFusion(Averager):
 
     Differences from the authors' code: a residual stream has one map, found where it begins (weights) or at all its sums
     (activations), where theirs averages two; outgoing weights are divided by the source's marginal, which is the same
-    for equal widths and uniform scores, and keeps the function if widths differ (`normalise="original"` is theirs);
-    class c stays class c (`match_classes` is theirs); Sinkhorn's strength may be relative to the mean cost.
+    for equal widths and uniform scores, and keeps the function if widths differ; class c stays class c (`match_classes` is
+    theirs); Sinkhorn's strength may be relative to the mean cost.
     """
 
     title: ClassVar[str] = "OTFusion"
@@ -101,13 +100,6 @@ class OTFusion(Averager):
         False, "scale weights to unit length before comparing them", title="Scale weights to unit length"
     )
     squared: bool = setting(False, "use squared distances as costs", title="Square the distances")
-    normalise: Normalise = setting(
-        "target",
-        "target: each fused neuron's weights over its source neurons sum to one, so that constant functions stay "
-        "constant; source: divided by the source's marginal instead, as in earlier code of Luenam et al., which "
-        "explains published rows; original: as in Singh and Jaggi",
-        title="Normalise the transport",
-    )
     match_classes: bool = setting(
         False, "transport the classes too, as in the authors' code", title="Match the classes too"
     )
@@ -124,12 +116,11 @@ class OTFusion(Averager):
         """Align, average, and correct the statistics on request."""
         plan = plan.with_scores()
         sums = plan.sums()
-        states = [tensors(parent) for parent in plan.parents]
 
         def gram(index: int, maps: Sequence[Pairs]) -> Tensor:
             if self.mode == "activations":
                 return sums[index].zz
-            return weight_gram(plan, states, index, maps, unit_rows=self.unit_rows)
+            return weight_gram(plan, index, maps, unit_rows=self.unit_rows)
 
         reports, maps = align_by_transport(plan, sums, gram, self)
         plan.combine(maps)
@@ -162,17 +153,21 @@ def align_by_transport(
         inner, s = gram(index, maps), torch.cat(scores)
         seed = plan.task.seed * 1_000_003 + index
         centres, nu = _centres(inner, s, widths, group.width, anchor, group.fixed, seed)
-        algorithm = "joined" if group.junction else "emd" if value.solver == "exact" else "sinkhorn"
+        algorithm = "emd" if value.solver == "exact" else "sinkhorn"
         facts: dict[str, Any] = {"algorithm": algorithm, "cost": 0.0}
         labels = []
         for k, part in enumerate(_parts(widths)):
             cost = _distances(inner, part, centres, value.squared, precision(sums[index]))
             stays = k == anchor or (group.fixed and not value.match_classes)
-            flow = torch.diag(nu) if stays else joined and joined(index, flows[k])
-            if flow is None:
+            flow = joined and joined(index, flows[k])
+            if flow is not None:
+                facts["algorithm"] = "joined"
+            elif stays:
+                flow = torch.diag(nu)
+            else:
                 flow, converged = transport(cost, scores[k], nu, value.solver, value.regularisation)
                 facts["converged"] = facts.get("converged", True) and converged
-            flows[k][group.name], maps[k][group.name] = flow, _normalised(flow, value.normalise)
+            flows[k][group.name], maps[k][group.name] = flow, _normalised(flow)
             labels.append(first_least(-flow, flow.max()))
             facts["cost"] += (flow * cost).sum().item()
         return torch.cat(labels), facts
@@ -218,14 +213,12 @@ def _distances(gram: Tensor, part: slice, centres: Tensor, squared: bool, roundi
     return distances if squared else distances.sqrt()
 
 
-def weight_gram(
-    plan: AlignmentPlan, states: Sequence[dict[str, Tensor]], index: int, maps: Sequence[Pairs], *, unit_rows: bool
-) -> Tensor:
+def weight_gram(plan: AlignmentPlan, index: int, maps: Sequence[Pairs], *, unit_rows: bool) -> Tensor:
     """(m, m) inner products of all parents' incoming weights, with inputs already aligned."""
     lines = []
-    shapes = tensors(plan.fused)
-    for state, groups, pairs in zip(states, plan.groups, maps, strict=True):
-        read = {part.name: state[part.name] for part in groups[index].parts}
+    shapes = plan.nets[-1].weights
+    for net, groups, pairs in zip(plan.nets[:-1], plan.groups, maps, strict=True):
+        read = {part.name: net.weights[part.name] for part in groups[index].parts}
         # Some other groups on these axes are already mapped.
         axes = [(part.name, part.axis) for part in groups[index].parts]
         aligned = mapped(read, shapes, groups, plan.targets, pairs, skip=axes)
@@ -242,17 +235,17 @@ def incoming(groups: Sequence[Group], index: int, state: dict[str, Tensor], done
     ready = {(part.name, part.axis) for other in known for part in other.parts}
     open_ = {(part.name, part.axis) for other in groups for part in other.parts} - ready
     rows, makers = [], set()
-    reading = group.fixed and all(part.kind != "out" for part in group.parts)  # the head is an embedding's weight
+    reading = group.fixed and all(part.role != "makes" for part in group.parts)  # the head is an embedding's weight
     for part in group.parts:
         others = {(name, axis) for name, axis in open_ if name == part.name and axis != part.axis}
         tensor = state[part.name]
-        if (part.kind == "in" and not reading) or others or (part.kind == "vector" and tensor.ndim == 1):
+        if (part.role == "reads" and not reading) or others or (part.role == "holds" and tensor.ndim == 1):
             continue
         makers.add(part.name.rpartition(".")[0])
         rows.append(lines_of(tensor, part))
     for part in group.parts:
         module, _, name = part.name.rpartition(".")
-        if part.kind == "vector" and module in makers and name.endswith("bias"):
+        if part.role == "holds" and module in makers and name.endswith("bias"):
             rows.append(lines_of(state[part.name], part))
     return torch.cat(rows, 1)
 
@@ -280,7 +273,7 @@ def transport(cost: Tensor, mu: Tensor, nu: Tensor, solver: Solver, regularisati
     return torch.from_numpy(flow).to(cost.device), converged
 
 
-def _normalised(plan: Tensor, normalise: Normalise) -> tuple[Tensor, Tensor]:
-    """T and U: the plan divided by its sums over the source's neurons (columns) or the target's (rows)."""
-    target, source = plan / plan.sum(0).clamp_min(1e-300), plan / plan.sum(1, keepdim=True).clamp_min(1e-300)
-    return {"target": (target, source), "source": (source, source), "original": (target, target)}[normalise]
+def _normalised(plan: Tensor) -> tuple[Tensor, Tensor]:
+    """T and U: the plan divided by its sums over the source's neurons (columns), so that constant functions stay constant, and
+    over the target's (rows)."""
+    return plan / plan.sum(0).clamp_min(1e-300), plan / plan.sum(1, keepdim=True).clamp_min(1e-300)

@@ -4,26 +4,26 @@ Legend: x (N, p) rows of a layer's inputs, means over the members of each fused 
 their outputs; W0 (p, c) the mean of the aligned weights.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx
 
+from ..fusion.alignment import Group, Part, mapped
 from ..fusion.fit.ridge import why_no_ridge
 from ..fusion.grouping import PRECISION, assigned
 from ..fusion.moments import Moments, product_dtype, solve
-from ..fusion.moments.layersums import LayerSums
 from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
-from ..networks.copies import watching
-from ..networks.levels import rows
-from ..networks.symmetry import Group, mapped, tensors
+from ..graph.layers import Operation
 from ..system.device import of
 from ..system.settings import same_as, setting
 from .aligned import AlignmentPlan, Averager, Pairs, averaging_maps, check_pair, check_widths, plan_alignment
-from .layers import BATCH, AffineLayer, affine_layers, form_of, refuse_other_numbers, refuse_shared_layers
+from .groups import places_of
+from .layers import OperationSums, batch_for, refuse_other_numbers, solved_layers, values_of
+from .watch import batches_of
 from .zipit import ZipIt
 
 
@@ -39,7 +39,7 @@ class PLeaS(Averager):
     Differences from the authors' code: the least squares are solved in closed form with a ridge towards the mean of the
     aligned weights, where theirs runs some hundred steps of Adam from there on all layers at once; the target
     says how many pairs stay apart in each group, where theirs may be found by integer programming;
-    residual streams and heads come from `neuron_groups`; layers inside nn.MultiheadAttention keep the mean.
+    residual streams and heads are groups of their own.
     """
 
     takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, target=True)
@@ -58,9 +58,9 @@ class PLeaS(Averager):
         """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""
         check_pair(task, self.title, "ZipIt", "OTFusion", "KF-Linear")
         plan = plan_alignment(task, self)
-        for index, model in enumerate(task.parents):
-            refuse_shared_layers(model, f"PLeaS, parent {index}", task.inputs[:1].to(task.dtype))
-        refuse_other_numbers(task.parents, self.title, task.inputs[:1].to(task.dtype))
+        for index, net in enumerate(plan.nets[:-1]):
+            solved_layers(net, f"PLeaS, parent {index}")
+        refuse_other_numbers(plan.nets[:-1], self.title)
         check_widths(
             plan,
             lambda widths, width: len(set(widths)) == 1 and widths[0] <= width <= 2 * widths[0],
@@ -107,100 +107,97 @@ def paired(similarity: Tensor, width: int) -> Tensor:
 # --- least squares --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Side:
-    """One side of a layer: its inputs or its outputs, which are an axis of its weight."""
+    """One side of an operation, its inputs or its outputs: which of its channels are which neurons.
 
-    plan: AlignmentPlan
-    maps: Sequence[Pairs]
-    name: str
-    """Of the weight"""
-    axis: int
+    Args:
+        nodes: in each network, the node of the tensor; axis: of its channels.
+    """
 
-    def onto(self, k: int, values: Tensor) -> Tensor:
-        """Parent k's contribution (N, fused entries) to the fused values; values (N, entries). Entries of no group are
-        averaged over all parents."""
-        T = {name: (T, T) for name, (T, _) in self.maps[k].items()}
-        values = values.T if self.axis == 0 else values
-        mapped_values = mapped(
-            {self.name: values},
-            tensors(self.plan.fused),
-            self._only(self.plan.groups[k]),
-            self._only(self.plan.targets),
-            T,
-        )[self.name]
-        return (mapped_values.T if self.axis == 0 else mapped_values) / len(self.maps)
+    def __init__(self, plan: AlignmentPlan, maps: Sequence[Pairs], nodes: Sequence[fx.Node], axis: int) -> None:
+        *_, self.shape = (net.spaces.neurons.real[node] for net, node in zip(plan.nets, nodes, strict=True))
+        self.axis = axis % self.shape.ndim
+        self.maps = [{name: (T, T) for name, (T, _) in pairs.items()} for pairs in maps]
+        self.columns = [net.spaces.columns(node, axis) for net, node in zip(plan.nets, nodes, strict=True)]
+        self.groups = []
+        for columns, of_net in zip(self.columns, [*plan.groups, plan.targets], strict=True):
+            free = {group.name: places_of(columns, group.space, group.width) for group in of_net if group.space >= 0}
+            parts = {name: Part("", self.axis, index, "holds") for name, index in free.items() if index is not None}
+            self.groups.append([Group(name, "", len(part.index), (part,), ()) for name, part in parts.items()])
 
-    def mean(self, values: Sequence[Tensor], at: int) -> Tensor:
-        """The sum of all parents' contributions, to values with the side's entries on an axis."""
-        each = [self.onto(k, rows(part, at)) for k, part in enumerate(values)]
-        shape = values[0].movedim(at, -1).shape[:-1]
-        return torch.stack(each).sum(0).unflatten(0, shape).movedim(-1, at)
+    def mean(self, values: Sequence[Tensor]) -> Tensor:
+        """The mean of all parents' values in the places of the fused neurons; entries of no group are averaged."""
+        return torch.stack([self._onto(k, value) for k, value in enumerate(values)]).sum(0)
+
+    def _onto(self, k: int, values: Tensor) -> Tensor:
+        """Parent k's contribution."""
+        found = mapped({"": values}, {"": self.shape}, self.groups[k], self.groups[-1], self.maps[k])
+        return found[""] / len(self.maps)
 
     def holders(self) -> Tensor:
-        """(fused entries, parents) bool: whether a fused entry contains any of a parent's."""
-        own = [tensors(parent)[self.name] for parent in self.plan.parents]
-        each = [self.onto(k, weight.new_ones(1, weight.shape[self.axis])) for k, weight in enumerate(own)]
-        return torch.cat(each).T > 0
-
-    def _only(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups with their parts on this axis alone."""
-        place = self.name, self.axis
-        return [replace(g, parts=tuple(part for part in g.parts if (part.name, part.axis) == place)) for g in groups]
+        """(fused channels, parents) bool: whether a fused channel contains any of a parent's."""
+        ones = [
+            torch.ones(len(columns), dtype=torch.float64, device=self.shape.device) for columns in self.columns[:-1]
+        ]
+        shapes = [1] * self.shape.ndim
+        shapes[self.axis] = -1
+        return torch.stack([self._onto(k, one.view(shapes)).flatten() for k, one in enumerate(ones)], 1) > 0
 
 
 def fit_layers(plan: AlignmentPlan, maps: Sequence[Pairs], ridge: float | str) -> list[str]:
-    """Write least-squares weights into every fused layer that runs in both parents; returns the layers' names."""
-    layers, device = affine_layers(plan.fused), of(plan.fused)
-    dtype = product_dtype(ridge, next(plan.fused.parameters()).dtype, device)
-    sides = {}
-    for name, layer in layers.items():
-        is_turned = layer is not plan.fused.get_submodule(name)  # the module's weight is (inputs, outputs)
-        axes = (0, 1) if is_turned else (1, 0)
-        sides[name] = [Side(plan, maps, f"{name}.weight", axis) for axis in axes]
-    sums: dict[str, LayerSums] = {}
-    for x in plan.monitor.each("step", plan.inputs.split(BATCH), name="moments"):
-        seen = [_watched(parent, layers, x.to(device)) for parent in plan.parents]
-        for name, layer in layers.items():
-            at = -1 if isinstance(layer, nn.Linear) else 1
-            for calls in zip(*(calls_of_parent.get(name, []) for calls_of_parent in seen), strict=True):
-                inputs, outputs = zip(*calls, strict=True)
-                if name not in sums:
-                    sums[name] = LayerSums(form_of(layer), len(layer.weight), dtype=dtype)
-                sums[name].add([sides[name][0].mean(inputs, at)], rows(sides[name][1].mean(outputs, at), at))
+    """Write least-squares weights into every fused layer; returns the layers' names."""
+    *parents, fused = (solved_layers(net, PLeaS.title) for net in plan.nets)
+    weights, device, sums = plan.nets[-1].weights, of(plan.fused), dict[str, OperationSums]()
+    dtype = product_dtype(ridge, next(iter(weights.values())).dtype, device)
+    sides = dict[str, list[tuple[Side, Side]]]()
+    for name, operations in fused.items():
+        sums[name] = OperationSums(operations[0], operations[0].width, dtype=dtype, device=device)
+        sides[name] = []
+        for calls in zip(*(of_net[name] for of_net in (*parents, fused)), strict=True):
+            both = ([op.x for op in calls], [op.node for op in calls])
+            sides[name].append(tuple(Side(plan, maps, nodes, calls[0].axis) for nodes in both))
+    wanted = [[node for ops in of_net.values() for op in ops for node in (op.x, op.node)] for of_net in parents]
+    size = min(batch_for(net, nodes) for net, nodes in zip(plan.nets, wanted, strict=False))
+    for batch in plan.monitor.each("step", batches_of(plan.leaves, size), name="moments"):
+        seen = [values_of(net, batch, nodes) for net, nodes in zip(plan.nets, wanted, strict=False)]
+        for name, of_calls in sides.items():
+            for number, (reads, makes) in enumerate(of_calls):
+                calls = [of_net[name][number] for of_net in parents]
+                inputs, outputs = (
+                    [values[node] for values, node in zip(seen, nodes, strict=True)]
+                    for nodes in ([op.x for op in calls], [op.node for op in calls])
+                )
+                z = makes.mean(outputs).movedim(makes.axis, -1).flatten(0, -2)
+                sums[name].add(reads.mean(inputs), z)
     for number, (name, collected) in enumerate(sums.items()):
         plan.monitor.check()
         plan.monitor.emit("step", index=number, total=len(sums), name="solve")
-        moments = collected.finish()
-        assert isinstance(moments, Moments)
-        _solve_layer(layers[name], moments, sides[name], ridge)
-    return list(sums)
+        _solve_layer(fused[name][0], weights, collected.finish(), sides[name][0], ridge)
+    return [name.removesuffix(".weight") for name in sums]
 
 
-def _watched(model: nn.Module, layers: Mapping[str, AffineLayer], x: Tensor) -> dict[str, list[tuple[Tensor, Tensor]]]:
-    """(input, output) of every call of the layers."""
-    calls: dict[str, list[tuple[Tensor, Tensor]]] = {}
-    watched = {name: model.get_submodule(name) for name in layers}
-    with watching(watched, lambda name, h, z: calls.setdefault(name, []).append((h.clone(), z.clone()))):
-        model(x)
-    return calls
-
-
-def _solve_layer(layer: AffineLayer, sums: Moments, sides: Sequence[Side], ridge: float | str) -> None:
+def _solve_layer(
+    op: Operation, weights: dict[str, Tensor], sums: Moments, sides: tuple[Side, Side], ridge: float | str
+) -> None:
     """Solve for each kind of output neuron, from the inputs that share a parent with it."""
     reads, holds = (side.holders() for side in sides)
-    form = form_of(layer)
-    W = form.weights()
+    V = op.weight.read(weights).double().T
+    if op.bias is not None:
+        V = torch.cat([V, op.bias.read(weights).double()[None]])
+    W = V.clone()
     for kind in holds.unique(dim=0):
         outs = (holds == kind).all(1).nonzero().flatten()
-        columns = (reads & kind).any(1).repeat_interleave(layer.weight[0, 0].numel())
-        if form.bias:
+        columns = (reads & kind).any(1).repeat_interleave(op.weight.shape[1] // len(reads))
+        if op.bias is not None:
             columns = torch.cat([columns, columns.new_ones(1)])
         ins = columns.nonzero().flatten()
         part = _part(sums, ins, outs)
-        solution = solve(part, ridge, toward=W[ins][:, outs])
+        solution = solve(part, ridge, toward=V[ins][:, outs])
         W[ins[:, None], outs] = solution.weights(torch.eye(len(outs), dtype=W.dtype, device=W.device))
-    form.write(W)
+    dtype = weights[op.weight.names[0]].dtype
+    op.weight.write(weights, W[: op.weight.shape[1]].T.to(dtype))
+    if op.bias is not None:
+        op.bias.write(weights, W[-1].to(dtype))
 
 
 def _part(sums: Moments, ins: Tensor, outs: Tensor) -> Moments:

@@ -9,20 +9,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..fusion.eligibility import check_inputs
-from ..fusion.moments import Moments, cholesky
-from ..fusion.moments.layersums import LayerSums
+from ..fusion.moments import cholesky
 from ..fusion.results import FusionResult
 from ..fusion.task import Plan, Takes, Task
-from ..networks.copies import watching
-from ..system import device as devices
+from ..graph.graph import load
+from ..graph.network import Network
 from ..system.device import check_sums, on_device
 from ..system.monitor import Monitor
 from ..system.settings import FRACTION, setting
 from .averaging import WeightAverager, average, check_can_be_averaged
-from .layers import BATCH, affine_layers, form_of, refuse_other_numbers, refuse_shared_layers
+from .inputs import leaves, networks
+from .layers import OperationSums, batch_for, refuse_other_numbers, solved_layers, values_of
+from .watch import batches_of
 
 #: Ridge towards the average, relative to the mean diagonal of the Gram matrices, for directions that no parent saw: large
 #: compared with rounding of products, small compared with data.
@@ -56,9 +57,10 @@ class RegMean(WeightAverager):
         """Check shapes and data; see `Algorithm`."""
         check_inputs(task.parents, task.inputs, target=task.target, least=1, method=self.title)
         self.check_mergeable(task)
-        for index, model in enumerate(task.parents):
-            refuse_shared_layers(model, f"RegMean, parent {index}", task.inputs[:1].to(task.dtype))
-        refuse_other_numbers(task.parents, self.title, task.inputs[:1].to(task.dtype))
+        nets = networks(task, task.parents)
+        for index, net in enumerate(nets):
+            solved_layers(net, f"RegMean, parent {index}")
+        refuse_other_numbers(nets, self.title)
         if task.target is not None:
             check_can_be_averaged([task.parents[0], task.target])
         task.parents_data()  # refuses a wrong number of data sets
@@ -71,44 +73,45 @@ class RegMean(WeightAverager):
         monitor, device = task.runtime.monitor, task.device
         fused = average(task.parents).to(device).eval()
         parents = [on_device(model, device).eval() for model in task.parents]
-        data = [inputs.to(task.inputs.dtype) for inputs, _ in task.parents_data()]
-        sums = [_layer_sums(parent, x, monitor) for parent, x in zip(parents, data, strict=True)]
-        solved = []
-        layers, theirs = affine_layers(fused), list(map(affine_layers, parents))
-        for number, (name, layer) in enumerate(layers.items()):
+        data = [inputs for inputs, _ in task.parents_data()]
+        nets = networks(task, [*parents, fused])
+        sums = [_layer_sums(net, leaves(task, x), monitor) for net, x in zip(nets[:-1], data, strict=True)]
+        weights, solved = nets[-1].weights, []
+        layers, theirs = (solved_layers(net, self.title) for net in (nets[-1], nets[0]))
+        for number, (name, (op, *_)) in enumerate(layers.items()):
             monitor.check()
-            monitor.emit("level", index=number, total=len(layers), name=name)
-            ran = [layer_sums.pop(name).finish() for layer_sums in sums if name in layer_sums]
-            check_sums(name, *(moments.xx for moments in ran if isinstance(moments, Moments)))
-            if len(ran) == len(parents):  # layers that a parent never runs stay averaged
-                weights = [layers_of_parent[name].weight.flatten(1).T.double() for layers_of_parent in theirs]
-                W = solution(
-                    [moments.xx for moments in ran if isinstance(moments, Moments)],
-                    weights,
-                    self.ratio,
-                    VANISHING[layer.weight.dtype],
-                    rows=[moments.rows for moments in ran],
-                )
-                layer.weight.copy_(W.T.view_as(layer.weight))
-                solved.append(name)
+            monitor.emit("level", index=number, total=len(layers), name=name.removesuffix(".weight"))
+            ran = [of_net.pop(name).finish() for of_net in sums]
+            check_sums(name, *(moments.xx for moments in ran))
+            W = solution(
+                [moments.xx for moments in ran],
+                [theirs[name][0].weight.read(net.weights).T.double() for net in nets[:-1]],
+                self.ratio,
+                VANISHING[weights[name].dtype],
+                rows=[moments.rows for moments in ran],
+            )
+            op.weight.write(weights, W.T.to(weights[name]))
+            solved.append(name.removesuffix(".weight"))
+        load(fused, weights)
         own_data = not (task.importance.data is None or isinstance(task.importance.data, str))
         facts = {"layers": solved, "samples": list(map(len, data)), "own_data": own_data, "seed": task.seed}
         return self.result(fused, task, **facts)
 
 
-def _layer_sums(model: nn.Module, inputs: Tensor, monitor: Monitor) -> dict[str, LayerSums]:
-    """Sums of x x' for every layer that runs."""
-    dtype = next(model.parameters()).dtype
-    layers, sums = affine_layers(model), dict[str, LayerSums]()
-
-    def note(name: str, h: Tensor, _: Tensor) -> None:
-        if name not in sums:
-            sums[name] = LayerSums(form_of(layers[name]), 1, dtype=dtype, ones=False)
-        sums[name].add([h])
-
-    with watching({name: model.get_submodule(name) for name in layers}, note):
-        for x in monitor.each("step", inputs.split(BATCH), name="forward"):
-            model(x.to(devices.of(model), dtype))
+def _layer_sums(net: Network, leaves: Sequence[Tensor], monitor: Monitor) -> dict[str, OperationSums]:
+    """Sums of x x' for every layer."""
+    weight = next(iter(net.weights.values()))
+    layers = solved_layers(net, RegMean.title)
+    sums = {
+        name: OperationSums(ops[0], 1, dtype=weight.dtype, device=weight.device, ones=False)
+        for name, ops in layers.items()
+    }
+    nodes = [op.x for ops in layers.values() for op in ops]
+    for batch in monitor.each("step", batches_of(leaves, batch_for(net, nodes)), name="forward"):
+        values = values_of(net, batch, nodes)
+        for name, ops in layers.items():
+            for op in ops:
+                sums[name].add(values[op.x])
     return sums
 
 

@@ -1,95 +1,52 @@
 """Importance of neuron groups, wherever in a network they are made."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx
 
-from ..fusion.importance import IMPORTANCE, Importance, Neurons, Place, Scores, importance_name
-from ..fusion.importance.scoring import check_labels, importance_scores, normalised, scores_at
-from ..networks.levels import partition, trace
-from ..networks.symmetry import Group
+from ..fusion.alignment import Group, Point
+from ..fusion.importance import Importance, Scores
+from ..graph.blocks import Block
+from ..graph.network import Network
+from ..graph.scores import parents_scores
 from ..system.monitor import Monitor
-from ..system.refusals import Refusal
-from .watch import Watched
-
-
-def neurons_of_groups(
-    model: nn.Module, groups: Sequence[Group], example: Tensor, importance: Importance, leaves: Sequence[str] = ()
-) -> Neurons:
-    """A network's levels if each makes the neurons of one group; else the groups' points, and the logits. For a score that
-    depends only on widths, the groups themselves.
-
-    Args:
-        example: (B, ...) inputs on the model's device.
-    Raises:
-        ValueError: the score does not cover them; the message names a solution.
-    """
-    if importance.widths_only:
-        return Neurons([Place(group.name, 0, group.width) for group in groups], lambda x: [])
-    try:
-        levels = partition(model, example, leaves=leaves)
-    except ValueError:  # such as tied weights
-        levels = []
-    makers = [{part.name for part in group.parts if part.kind == "out"} for group in groups]
-    if len(levels) == len(groups) and all(
-        level.affine is not None and level.width == group.width and names & level.state().keys()
-        for names, group, level in zip(makers, groups, levels, strict=True)
-    ):
-        neurons = Neurons.of(levels)
-        importance.check(neurons)
-        return neurons
-    traced = trace(model.eval(), leaves, example[:1])
-    watched, shapes = Watched(traced, groups), {node.name: node.meta.get("value") for node in traced.graph.nodes}
-    points = [point for group in groups for point in group.points if point.part == "output"]
-
-    def run(inputs: Tensor) -> list[Tensor]:
-        values, outputs = watched.watch(inputs)
-        return [*(values[point.node, "output"] for point in points), outputs]
-
-    (logits,) = (node.args[0] for node in traced.graph.nodes if node.op == "output")
-    places = [Place(point.node, point.axis, shapes[point.node][point.axis]) for point in points]
-    neurons = Neurons([*places, Place("the logits", 1, logits.meta["value"][1])], run)
-    importance.check(neurons)
-    if len(points) < sum(len(group.points) for group in groups):
-        free = [other for other, score in IMPORTANCE.items() if score.widths_only]
-        raise Refusal(
-            f"importance {importance_name(importance)!r} cannot be computed inside an nn.MultiheadAttention. Use "
-            f"importance={' or '.join(map(repr, free))}, or a network with separate layers for queries, keys and "
-            "values.",
-            *(("importance", other) for other in free),
-        )
-    return neurons
 
 
 def group_scores(
-    neurons: Neurons,
-    groups: Sequence[Group],
-    x: Tensor,
-    y: Tensor | None,
+    nets: Sequence[Network],
+    groups: Sequence[Sequence[Group]],
     importance: Importance,
-    *,
-    monitor: Monitor | None = None,
-) -> Scores:
-    """`importance_scores` for neuron groups: one (width,) tensor per group that sums to 1.
+    data: Sequence[tuple[Any, Tensor | None]],
+    monitor: Monitor,
+) -> list[Scores]:
+    """Scores of each network's neurons: (width,) float64 for each group, which sum to 1 if the score is normalised.
 
-    A group that is scored at several points, such as a residual stream, gets the sum over these.
+    A group that is recorded at several points, such as a residual stream, gets the sum over these.
 
     Args:
-        neurons: see `neurons_of_groups`.
+        data: (inputs, labels) for each network.
     Raises:
-        ValueError: as in `importance_scores`.
+        ValueError: see `parents_scores`.
     """
-    monitor = monitor or Monitor()
-    if importance.widths_only:
-        return Scores([values.to(x.device) for values in scores_at(neurons, x, y, importance, monitor).values])
-    if neurons.levels:
-        return importance_scores(neurons.levels, x, y, importance, monitor=monitor)
-    scores = scores_at(neurons, x, check_labels(y, importance), importance, monitor)
-    points, totals = iter(scores.values), []
-    for group in groups:
-        total = torch.zeros(group.width, dtype=torch.float64, device=x.device)
-        for point in group.points:
-            total += next(points).to(x.device)[point.index.to(x.device)].sum(1)
-        totals.append(total)
-    return normalised(Scores(totals, scores.report), importance, [group.name for group in groups], x.device)
+    points, recorded = list[dict[fx.Node, Point]](), list[Network]()
+    for net, of_net in zip(nets, groups, strict=True):
+        unordered = {point.node: point for group in of_net for point in group.points}
+        points.append({node: unordered[node] for node in sorted(unordered, key=net.graph.place.__getitem__)})
+        facts = {"trained": [], "size": 0}
+        blocks = [
+            Block([], node, start=node, label=str(node), axis=point.axis, **facts) for node, point in points[-1].items()
+        ]
+        recorded.append(replace(net, layers=blocks))
+    found, raw = [], parents_scores(recorded, replace(importance, normalise_scores=False), data, monitor)
+    for scores, of_net, of_groups in zip(raw, points, groups, strict=True):
+        values, device = dict(zip(of_net, scores.values, strict=False)), scores.values[0].device
+        totals = [
+            torch.stack([values[point.node][point.index.to(device)].sum(1) for point in group.points]).sum(0)
+            for group in of_groups
+        ]
+        sums = [total / total.sum() for total in totals] if importance.normalise_scores else totals
+        found.append(Scores(sums, scores.report))
+    return found

@@ -1,19 +1,17 @@
-"""Record the values of each group's neurons as rows, and sum them into Gram matrices.
+"""Sum the values of each group's neurons into Gram matrices.
 
 Legend: N rows = samples x positions, m neurons of all networks side by side.
 """
 
-from collections.abc import Sequence
-from math import isqrt
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor, fx, nn
-from torch.nn import functional as F
+from torch import Tensor
 
+from ..fusion.alignment import Group
 from ..fusion.moments import Moments
-from ..networks.levels.tracing import Interpreter, Trace, trace
-from ..networks.symmetry import Group, Point
+from ..graph.network import Network
+from ..graph.walk import Batch
 from ..system.device import CHUNK_BYTES, check_sums
 from ..system.monitor import Monitor
 
@@ -40,113 +38,60 @@ def correlation(sums: Moments) -> Tensor:
     return covariance * scale[:, None] * scale + values[:, None] * values
 
 
-class Watched(Interpreter):
-    """A network that records the values at the points of its groups."""
-
-    def __init__(
-        self,
-        trace: Trace,
-        groups: Sequence[Group],
-        *,
-        after: bool = False,
-        window: int | None = None,
-    ):
-        super().__init__(trace.graph)
-        self.after, self.window = after, window
-        self.points = {self._key(point): point for group in groups for point in group.points}
-        self.watched: dict[tuple[str, str], Tensor] = {}
-
-    def _key(self, point: Point) -> tuple[str, str]:
-        return (point.after if self.after else point.node), point.part
-
-    def run_node(self, n: fx.Node) -> Any:
-        result = super().run_node(n)
-        if (n.name, "output") in self.points:
-            self.watched[n.name, "output"] = result
-        if (n.name, "out_proj") in self.points:
-            self.watched[n.name, "out_proj"] = result[0]
-        if (n.name, "in_proj") in self.points:
-            args, _ = self.fetch_args_kwargs_from_env(n)
-            layer = self.fetch_attr(str(n.target))
-            self.watched[n.name, "in_proj"] = F.linear(args[0], layer.in_proj_weight, layer.in_proj_bias)
-        return result
-
-    def watch(self, x: Tensor) -> tuple[dict[tuple[str, str], Tensor], Tensor]:
-        """The values at all points, and the outputs."""
-        self.watched = {}
-        return self.watched, self.run(x)
-
-    def rows(self, group: Group, values: dict[tuple[str, str], Tensor]) -> Tensor:
-        """(N, width) values of a group's neurons, its points stacked."""
-        parts = []
-        for point in group.points:
-            lines = values[self._key(point)].movedim(point.axis, -1)
-            lines = (lines if self.window is None else central(lines, self.window)).flatten(0, -2)
-            whole = len(point.index) == lines.shape[1]  # all neurons once: avoid a copy if in order
-            if whole and torch.equal(point.index[:, 0].cpu(), torch.arange(lines.shape[1])):
-                parts.append(lines)
-                continue
-            parts += [lines[:, copy] for copy in point.index.to(lines.device).T]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-
-def central(tokens: Tensor, window: int) -> Tensor:
-    """The class token and the central window x window patches of a square grid; other tensors stay as they are.
-
-    Args:
-        tokens: (B, 1 + side x side, neurons), or anything else.
-    """
-    side = isqrt(max(0, tokens.shape[1] - 1)) if tokens.ndim == 3 else 0
-    if side <= window or 1 + side**2 != tokens.shape[1]:
-        return tokens
-    line = torch.arange(window) + (side - window) // 2
-    chosen = torch.cat([torch.zeros(1, dtype=torch.int64), 1 + (side * line[:, None] + line).flatten()])
-    return tokens[:, chosen.to(tokens.device)]
+def batches_of(leaves: Sequence[Tensor], size: int = MOST_SAMPLES) -> list[Batch]:
+    """The inputs (B, ...) in batches."""
+    return list(zip(*(leaf.split(size) for leaf in leaves), strict=True))
 
 
 @torch.no_grad()
 def group_sums(
-    models: Sequence[nn.Module],
+    nets: Sequence[Network],
     groups: Sequence[Sequence[Group]],
-    inputs: Tensor,
+    leaves: Sequence[Tensor],
     *,
     after: bool = False,
-    window: int | None = None,
+    counted: Callable[[Tensor], Tensor] = lambda lines: lines,
     monitor: Monitor | None = None,
-    leaves: Sequence[str] = (),
 ) -> list[Moments]:
     """Sums over all samples and positions, one per group.
 
     Args:
-        models: in evaluation mode, on one device.
-        groups: of each model, in the same order.
-        inputs: (B, ...).
+        groups: of each network, in the same order.
+        leaves: the networks' inputs, (B, ...) each.
         after: whether to record after activation functions.
-        window: which tokens count, see `central`; None: all.
+        counted: which of the values (B, ..., width) of some neurons count.
     Raises:
-        ValueError: a group has different numbers of positions in different models.
+        ValueError: a group has different numbers of positions in different networks.
     """
-    device = next(models[0].parameters()).device
-    example = inputs[:1].to(device)
-    watched = [
-        Watched(trace(model.eval(), leaves, example), of_network, after=after, window=window)
-        for model, of_network in zip(models, groups, strict=True)
+    wanted = [
+        {point: point.after if after else point.node for group in of_net for point in group.points} for of_net in groups
     ]
+    device = next(iter(nets[0].weights.values())).device
     size = sum(
-        value.numel() * value.element_size() for network in watched for value in network.watch(example)[0].values()
+        net.spaces.neurons.shape(node).numel() * leaves[0].element_size()
+        for net, nodes in zip(nets, wanted, strict=True)
+        for node in set(nodes.values())
     )
-    batch = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, size)))
     totals = dict[int, Moments]()
-    for x in (monitor or Monitor()).each("step", inputs.split(batch), name="forward"):
-        values = [network.watch(x.to(device))[0] for network in watched]
+    batch = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, size)))
+    for tensors in (monitor or Monitor()).each("step", batches_of(leaves, batch), name="forward"):
+        given = [tensor.to(device) for tensor in tensors]
+        values = [
+            net.graph.run(net.weights, net.graph.given(given), nodes.values())
+            for net, nodes in zip(nets, wanted, strict=True)
+        ]
         for number, together in enumerate(zip(*groups, strict=True)):
-            rows = [
-                network.rows(group, watched_values)
-                for network, group, watched_values in zip(watched, together, values, strict=True)
-            ]
+            rows = []
+            for group, nodes, of_net in zip(together, wanted, values, strict=True):
+                parts = []
+                for point in group.points:
+                    lines = counted(of_net[nodes[point]].movedim(point.axis, -1)).flatten(0, -2)
+                    in_order = torch.equal(point.index[:, 0], torch.arange(lines.shape[1]))  # avoids a copy
+                    parts += [lines] if in_order else [lines[:, copy] for copy in point.index.to(lines.device).T]
+                rows.append(parts[0] if len(parts) == 1 else torch.cat(parts))
             if len({len(z) for z in rows}) > 1:
                 raise ValueError(
-                    f"the neurons at {together[0].name!r} have {[len(z) // len(x) for z in rows]} positions per sample in "
+                    f"the neurons at {together[0].name!r} have {[len(z) // len(given[0]) for z in rows]} positions per sample in "
                     "the parents; they can be compared only position by position. Use a KF method."
                 )
             z = torch.cat(rows, 1)  # products in the networks' precision, sums in float64

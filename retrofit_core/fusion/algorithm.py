@@ -229,7 +229,7 @@ class Retrofit(Algorithm):
             step.finish(self._level(self.voted(step, s), search, s))
         for level in levels.fused:
             level.put_back()
-        reset_statistics(levels.model, walk.inputs, keep_function=True, batch=walk.batch)
+        reset_statistics(levels.model, walk.inputs, batch=walk.batch)
         importance = [parent.report for parent in scored]
         config = self.config(task) | ({"mean_logits": means} if self.centre else {})
         return FusionResult(levels.model, walk.reports, config, importance=importance)

@@ -4,15 +4,63 @@ Legend: parent k has n_k neurons in a group and the fused network d; T (n_k, d) 
 U (n_k, d) maps the parent's outgoing weights to fused neurons.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
-from ..networks.symmetry import Group, mapped, tensors
 from ..system.device import on_device
 from ..system.duplicates import duplicate
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The entries of one parameter or buffer that belong to a group's neurons."""
+
+    name: str
+    axis: int
+    """Neuron axis"""
+    index: Tensor
+    """(width, copies) positions of each neuron on the axis; several copies if a flattened convolution is read"""
+    role: Literal["makes", "reads", "holds"]
+    """A layer's rows make neurons, its columns read them; other tensors hold numbers of each"""
+    tied: bool = False
+    """Whether one layer makes the neurons with this tensor and another reads them with it"""
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Where to record a group while the network runs."""
+
+    node: fx.Node
+    after: fx.Node
+    """The activation function behind the node, or the node itself"""
+    axis: int
+    index: Tensor
+    """(width, copies) positions on the axis"""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Neurons of a network that are exchanged among themselves."""
+
+    name: str
+    """The module that makes them, the first one for a residual stream"""
+    kind: str
+    """Type of that module, for tables"""
+    width: int
+    parts: tuple[Part, ...]
+    points: tuple[Point, ...]
+    fixed: bool = False
+    """True for the classes: class c stays class c"""
+    space: int = -1
+    """Its number among the network's spaces; -1: the classes"""
+
+
+#: Group name -> two (source neurons, target neurons) matrices, for tensors that make or hold neurons and those that read them.
+Maps = Mapping[str, tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +160,60 @@ class Alignment:
             networks=tuple(on_device(network, device) for network in self.networks),
             fused=on_device(self.fused, device),
         )
+
+
+def tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter and buffer, detached, under its first name."""
+    return {name: tensor.detach() for name, tensor in (*model.named_parameters(), *model.named_buffers())}
+
+
+@torch.no_grad()
+def mapped(
+    source: Mapping[str, Tensor],
+    shapes: Mapping[str, Tensor],
+    groups: Sequence[Group],
+    targets: Sequence[Group],
+    maps: Maps,
+    skip: Collection[tuple[str, int]] = (),
+) -> dict[str, Tensor]:
+    """Map the source's tensors to the target's shapes.
+
+    With maps (T, U) of a group, W becomes T' W U along its rows and columns: T makes each target neuron from source
+    neurons (columns sum to one: an average), U passes each source neuron's outgoing weights to target neurons.
+
+    Args:
+        source: some or all tensors of the source; those outside the groups of `maps` stay as they are.
+        shapes: tensors of the target; only their shapes are read.
+        groups, targets: the groups of both, in the same order.
+        maps: by names of the targets' groups; other groups stay as they are.
+        skip: (tensor, axis) pairs to leave unmapped.
+    """
+    pairs: dict[tuple[str, int], list[tuple[Part, Part, Tensor]]] = {}
+    for group, target in zip(groups, targets, strict=True):
+        for start, end in zip(group.parts, target.parts, strict=True) if target.name in maps else ():
+            key, T = (start.name, start.axis), maps[target.name][start.role == "reads"]
+            if start.name in source and key not in skip:
+                pairs.setdefault(key, []).append((start, end, T))
+    state = dict(source)
+    for (name, axis), on_axis in pairs.items():
+        state[name] = _mapped_axis(state[name], axis, shapes[name].shape[axis], on_axis)
+    return state
+
+
+def _mapped_axis(tensor: Tensor, axis: int, size: int, on_axis: list[tuple[Part, Part, Tensor]]) -> Tensor:
+    """Map one axis, which may hold several groups; copies entries of no group."""
+    lines = tensor.movedim(axis, 0)
+    result = lines.new_zeros(size, *lines.shape[1:])
+    copied, copies = torch.ones(len(lines), dtype=torch.bool), torch.ones(size, dtype=torch.bool)
+    for start, end, T in on_axis:
+        copied[start.index.flatten()] = False
+        copies[end.index.flatten()] = False
+        old = lines[start.index.to(lines.device)].flatten(1)  # (source neurons, copies x rest)
+        new = T.T.to(lines) @ old
+        result[end.index.to(lines.device)] = new.view(len(new), end.index.shape[1], *lines.shape[1:])
+    if copied.any():
+        result[copies] = lines[copied]
+    return result.movedim(0, axis)
 
 
 def _is_permutation(matrix: Tensor) -> bool:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.copies import fed, tried
-from ..networks.levels.weights import refuse_computed_weights
 from ..networks.outputs import does_not_run, logits_in
+from ..networks.weights import refuse_computed_weights
 from ..system.device import rows_per_batch
 from ..system.refusals import Refusal
 

@@ -9,18 +9,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, fx
 
-from .graph import Graph, Values, Weights, name_of
+from .graph import Graph, Values, Weights, name_of, words
 
 #: Operations that only move entries.
-MOVES = {
-    *("reshape", "reshape_as", "view_as", "transpose", "permute", "t", "mT", "numpy_T", "unsqueeze"),
-    *("squeeze", "expand", "expand_as", "clone", "contiguous", "detach", "alias", "lift_fresh_copy"),
-    *("_to_copy", "to", "slice", "select", "split", "split_with_sizes", "chunk", "unbind", "cat", "stack"),
-    *("roll", "flip", "repeat", "repeat_interleave", "index", "index_select", "slice_scatter"),
-    *("select_scatter", "flatten", "unflatten", "unfold", "tile", "pixel_shuffle", "pixel_unshuffle"),
-    *("channel_shuffle", "movedim", "narrow", "broadcast_to", "as_strided", "as_strided_scatter", "gather"),
-    *("copied", "swapaxes", "meshgrid", "getitem", "resolve_conj"),
-}
+MOVES = words(
+    "reshape reshape_as view_as transpose permute t mT numpy_T unsqueeze squeeze expand expand_as clone contiguous "
+    "detach alias lift_fresh_copy _to_copy to slice select split split_with_sizes chunk unbind cat stack roll flip "
+    "repeat repeat_interleave index index_select slice_scatter select_scatter flatten unflatten unfold tile "
+    "pixel_shuffle pixel_unshuffle channel_shuffle movedim narrow broadcast_to as_strided as_strided_scatter gather "
+    "copied swapaxes meshgrid getitem resolve_conj"
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -171,7 +171,7 @@ class Fusion:
         load(self.model, self.fused.weights)
         if len(self.batches[0]) == 1 and self.batches[0][0].is_floating_point():
             x = torch.cat([batch for (batch,) in self.batches])
-            reset_statistics(self.model, x, keep_function=True, batch=len(self.batches[0][0]))
+            reset_statistics(self.model, x, batch=len(self.batches[0][0]))
         return FusionResult(self.model, self.reports, config, importance=[parent.report for parent in scored])
 
     def _layer(self, step: Step, s: Tensor) -> LevelReport:

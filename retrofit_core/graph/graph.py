@@ -131,6 +131,11 @@ def _tensors(model: nn.Module) -> dict[str, Tensor]:
     return dict(first.values())
 
 
+def words(text: str) -> set[str]:
+    """A set of names from a string."""
+    return set(text.split())
+
+
 def name_of(node: fx.Node) -> str:
     """`add` for aten.add.Tensor, `conv` for aten.conv2d."""
     target = getattr(node.target, "overloadpacket", node.target)

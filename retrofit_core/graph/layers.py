@@ -15,7 +15,7 @@ from torch import Tensor, fx
 from torch.nn import functional as F
 
 from .entries import Entries
-from .graph import Graph, Values, name_of
+from .graph import Graph, Values, name_of, words
 from .ids import on_axis, varying
 from .neurons import Neurons
 
@@ -23,14 +23,8 @@ from .neurons import Neurons
 LINEAR = {"linear": (1, 1), "matmul": (1, 0), "mm": (1, 0), "addmm": (2, 0)}
 PRODUCTS = {"matmul", "mm"}
 #: Operations that put all entries into another order.
-LAYOUTS = {
-    *("reshape", "transpose", "permute", "t", "mT", "numpy_T", "unsqueeze", "squeeze", "flatten"),
-    *("unflatten", "movedim", "swapaxes", "roll"),
-}
-ACTIVATIONS = {
-    *("relu", "gelu", "silu", "tanh", "sigmoid", "elu", "selu", "celu", "leaky_relu", "hardtanh"),
-    *("hardswish", "hardsigmoid", "mish", "softplus"),
-}
+LAYOUTS = words("reshape transpose permute t mT numpy_T unsqueeze squeeze flatten unflatten movedim swapaxes roll")
+ACTIVATIONS = words("relu gelu silu tanh sigmoid elu selu celu leaky_relu hardtanh hardswish hardsigmoid mish softplus")
 
 #: Parameter -> (operation, what it reads) of each operation that reads it.
 Readers = dict[str, list[tuple[fx.Node, fx.Node]]]

@@ -96,12 +96,15 @@ class Network:
         return min(BATCH, rows_per_batch(size * self.largest))
 
 
-def networks_of(models: Sequence[nn.Module], inputs: Inputs, logits: Sequence[str | int] = ()) -> list[Network]:
+def networks_of(
+    models: Sequence[nn.Module], inputs: Inputs, logits: Sequence[str | int] = (), *, parts: bool = True
+) -> list[Network]:
     """The networks of some models, in order.
 
     Args:
         inputs: what they are called with.
         logits: see `trace`.
+        parts: see `spaces_of`.
     Raises:
         ValueError: names the model, the reason and a way out.
     """
@@ -114,7 +117,7 @@ def networks_of(models: Sequence[nn.Module], inputs: Inputs, logits: Sequence[st
             if other is not None:
                 found.append(replace(other, weights=weights))
                 continue
-            spaces = spaces_of(graph, weights, sample)
+            spaces = spaces_of(graph, weights, sample, parts=parts)
             found.append(Network(graph, weights, spaces, layers_of(graph, spaces.neurons)))
         except ValueError as error:
             raise ValueError(f"parent {number}: {error}") from error

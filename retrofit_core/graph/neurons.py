@@ -15,30 +15,24 @@ import torch
 from torch import Tensor, fx
 
 from .entries import MOVES, Parameters
-from .graph import Graph, Weights, name_of
+from .graph import Graph, Weights, name_of, words
 from .ids import FIXED, UNIFORM, Ids, on_axis, once, varying
 
 PIECES = {"split", "split_with_sizes", "chunk", "unbind", "slice", "select", "index"}
 #: Of several tensors, entry by entry.
-ENTRYWISE = {
-    *("add", "sub", "mul", "div", "rsub", "pow", "maximum", "minimum", "max", "min", "where", "lerp"),
-    *("addcmul", "addcdiv", "logaddexp", "eq", "ne", "gt", "lt", "ge", "le", "masked_fill", "bitwise_and"),
-    *("bitwise_or", "logical_and", "logical_or", "floor_divide", "remainder", "atan2", "fmod"),
-    *("copysign", "hypot"),
-}
-REDUCE = {
-    *("mean", "sum", "amax", "amin", "max", "min", "var", "std", "logsumexp", "linalg_vector_norm", "norm"),
-    *("all", "any", "prod", "var_mean"),
-}
-POOLS = {
-    *("max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool", "upsample_nearest"),
-    *("upsample_bilinear", "upsample_bicubic", "upsample_linear", "upsample_trilinear"),
-}
-FILLED = {
-    *("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full"),
-    *("new_empty", "empty", "zeros", "ones", "full", "arange", "rand_like", "fill", "zero"),
-    *("eye", "scalar_tensor"),
-}
+ENTRYWISE = words(
+    "add sub mul div rsub pow maximum minimum max min where lerp addcmul addcdiv logaddexp eq ne gt lt ge le masked_fill "
+    "bitwise_and bitwise_or logical_and logical_or floor_divide remainder atan2 fmod copysign hypot"
+)
+REDUCE = words("mean sum amax amin max min var std logsumexp linalg_vector_norm norm all any prod var_mean")
+POOLS = words(
+    "max_pool avg_pool adaptive_avg_pool adaptive_max_pool upsample_nearest upsample_bilinear upsample_bicubic "
+    "upsample_linear upsample_trilinear"
+)
+FILLED = words(
+    "zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty empty zeros ones full arange "
+    "rand_like fill zero eye scalar_tensor"
+)
 
 
 class Neurons:
@@ -76,6 +70,8 @@ class Neurons:
         """Grouped convolutions -> (parts, n) numbers of the neurons that each part reads, and makes"""
         self.blocks: dict[str, int] = {}
         """Their weights -> number of parts"""
+        self.computed: dict[tuple[str, int], fx.Node] = {}
+        """(parameter, axis) of weights that are computed from it -> the operation that reads them"""
         self.twins: dict[fx.Node, Any] = {}
         self._queries: Tensor | None = None  # of maps that have not met their values
         for node in graph.nodes:
@@ -278,7 +274,9 @@ class Neurons:
         if node in self.graph.names:
             return self._axis(self.graph.names[node], axis)
         entries = self.parameters.entries(node)
-        if entries is None or len(entries.names) != 1:
+        if entries is None:
+            return self._computed(node, axis)
+        if len(entries.names) != 1:
             raise ValueError(f"a weight is computed from others{_at(node)}, so no closed form writes it.")
         (name,) = entries.names
         value = self.real[self.graph.weights[name]]
@@ -291,6 +289,23 @@ class Neurons:
         if not own:  # one entry along this axis
             own = [axis] if value.ndim == places.ndim else [0]
         return self._axis(name, own[0])[index[own[0]][0]]
+
+    def _computed(self, node: fx.Node, axis: int) -> Tensor:
+        """The same of a weight that is computed from one parameter of its shape, line by line, and from numbers of each line."""
+        shape, graph = self.real[node].shape, self.graph
+        sizes = {name: self.real[place].shape for name, place in graph.weights.items()}
+        names = [graph.names[other] for other in graph.between([], [node]) if other in graph.names]
+        alike = [name for name in names if sizes[name] == shape]
+        if node in graph.of_data or len(alike) != 1:
+            raise ValueError(f"a weight is computed from others{_at(node)}, so no closed form writes it.")
+        line = self._axis(alike[0], axis)
+        self.entries.pop(alike[0], None)
+        self.computed[alike[0], axis] = next(user for user in graph.users[node])
+        for name in names:
+            if len(sizes[name]) == len(shape) and shape[axis] == sizes[name][axis] > 1:
+                self.entries.pop(name, None)
+                self.ids.unify(self._axis(name, axis), line)
+        return line
 
     def _with_bias(self, bias: Any, neurons: Tensor) -> Tensor:
         """A layer's neurons, to which the bias belongs too."""
@@ -422,6 +437,10 @@ class Neurons:
         self._apart(self.ids.of(ids[..., 0, :]).reshape(-1, ids.shape[-1]))
         return ids[..., :1, :]
 
+    def _multiplied(self, queries: Tensor, keys: Tensor) -> None:
+        """Those with the same number are multiplied."""
+        self.ids.unify(queries, keys)
+
     def _is_weight(self, node: fx.Node) -> bool:
         value = self.real[node]
         return self.parameters.names(node) is not None and value.ndim == 2 and value.is_floating_point()
@@ -442,7 +461,7 @@ class Neurons:
             return self._mixed(other).expand(shape)
         if self._fixed(other):
             return self._mixed(one.mT).mT.expand(shape)
-        self.ids.unify(self._mixed(one), self._mixed(other.mT))
+        self._multiplied(self._mixed(one), self._mixed(other.mT))
         self._queries = one[..., 0, :]
         return self._zeros(self.real[node])
 
@@ -460,7 +479,7 @@ class Neurons:
         query, key, value = (self._mixed(self.twin(part)) for part in (q, k, v))
         if more.get("enable_gqa"):
             key, value = (part.repeat_interleave(query.shape[-3] // part.shape[-3], -3) for part in (key, value))
-        self.ids.unify(query, key)
+        self._multiplied(query, key)
         self.mixings.append((node, query[..., 0, :], value[..., 0, :]))
         if isinstance(mask, fx.Node):
             self.ids.unify(self.twin(mask), torch.zeros(1, dtype=torch.int64))

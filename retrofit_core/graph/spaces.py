@@ -71,24 +71,24 @@ class Spaces:
         return list(where.view(*ids.shape, copies).unbind(-1)) if copies * ids.numel() == len(where) else []
 
 
-def spaces_of(graph: Graph, weights: Weights, sample: Sequence[Tensor]) -> Spaces:
+def spaces_of(graph: Graph, weights: Weights, sample: Sequence[Tensor], *, parts: bool = True) -> Spaces:
     """The spaces of a network, checked: another order of each leaves the outputs.
 
     Args:
         sample: inputs of ONE sample.
+        parts: whether grouped convolutions make neurons of their own; else each of their parts counts as one neuron.
     Raises:
         ValueError: neurons cannot be followed through an operation.
     """
     for pieces in (False, True):
-        whole = set[fx.Node]()
-        while (
-            True
-        ):  # grouped convolutions whose parts cannot change places, or hold neurons of several kinds, count as they are
+        whole = set() if parts else set(graph.nodes)
+        # Grouped convolutions whose parts cannot change places, or hold neurons of several kinds, count as they are.
+        while True:
             neurons = Neurons(graph, weights, sample, pieces=pieces, whole=whole)
-            parts = _parts(neurons)
-            found, unlike = _assembled(neurons, parts)
+            of_parts = _parts(neurons)
+            found, unlike = _assembled(neurons, of_parts)
             conflicts = {
-                node for node in neurons.grouped if parts.family.get(node) in unlike or node in parts.conflicts
+                node for node in neurons.grouped if of_parts.family.get(node) in unlike or node in of_parts.conflicts
             }
             if not conflicts:
                 break
@@ -96,6 +96,11 @@ def spaces_of(graph: Graph, weights: Weights, sample: Sequence[Tensor]) -> Space
         if _unchanged(graph, weights, sample, neurons, found):
             return _numbered(neurons, found)
     raise ValueError("another order of its neurons changes what it computes, so they were not followed rightly.")
+
+
+def assembled(neurons: Neurons) -> Spaces:
+    """The spaces of neurons that were followed, unchecked."""
+    return _numbered(neurons, _assembled(neurons, _parts(neurons))[0])
 
 
 def _numbered(neurons: Neurons, spaces: list[Space]) -> Spaces:

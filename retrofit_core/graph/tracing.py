@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .graph import Graph, Values, load, weights_of
+from .graph import Graph, Values, load, weights_of, words
 
 aten = torch.ops.aten
 #: What a network is called with: a tensor (B, ...), several by position, or several by keyword.
@@ -35,8 +35,10 @@ NOTHING = {
 }
 #: Operations that give a number to the code.
 READS = {"aten::is_nonzero", "aten::item", "aten::_local_scalar_dense", "aten::equal"}
-FACTORIES = {torch.arange, torch.zeros, torch.ones, torch.full, torch.empty, torch.eye}
-RANDOM = {torch.rand, torch.randn, torch.randint, torch.randperm, torch.rand_like, torch.randn_like, torch.randint_like}
+FACTORIES = {
+    getattr(torch, name) for name in words("arange zeros ones full empty eye zeros_like ones_like full_like empty_like")
+}
+RANDOM = {getattr(torch, name) for name in words("rand randn randint randperm rand_like randn_like randint_like")}
 #: Advice for code that cannot be recorded.
 INSTEAD = "Write that part with torch operations alone, or fuse networks without it."
 

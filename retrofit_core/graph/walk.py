@@ -195,7 +195,7 @@ class Step:
     def rows(self, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:
         """The fused layer's inputs (n, G, p) and z (n, columns), some samples at a time."""
         for tensors, z, counted in self.sides(dtype):
-            yield from _chunks(self.layer, tensors, z, counted, dtype)
+            yield from rows_in_chunks(self.layer, tensors, z, counted, dtype)
 
     def moments(
         self, dtype: torch.dtype, parts: Tensor | None, memory: int, targets: Sequence[Tensor] = ()
@@ -220,7 +220,7 @@ class Step:
                 if isinstance(sums, LagSums):
                     sums.add(z, tensors[0])
                     continue
-                for x, rows in _chunks(layer, tensors, z, counted, dtype):
+                for x, rows in rows_in_chunks(layer, tensors, z, counted, dtype):
                     if isinstance(sums, list):
                         sums.append((x[:, 0].double(), rows.double()))
                     else:
@@ -309,7 +309,7 @@ def _counted(rows: Tensor, counted: Tensor | None) -> Tensor:
     return rows.repeat(len(counted) // len(rows), *[1] * (rows.ndim - 1))[counted]
 
 
-def _chunks(
+def rows_in_chunks(
     layer: Layer, tensors: Sequence[Tensor], z: Tensor, counted: Tensor | None, dtype: torch.dtype
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Input rows (n, G, p) and z (n, m), some samples at a time."""

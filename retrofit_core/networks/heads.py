@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ..system.duplicates import duplicate
 from .levels.kinds import CONVOLUTIONS
-from .levels.weights import refuse_shared
+from .weights import refuse_shared
 from .wrappers import class_name
 
 

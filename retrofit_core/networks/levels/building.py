@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from torch import Tensor, fx, nn
 
 from ..symmetry.rules import rules_of, varying_axes
+from ..weights import computed_weights
 from .cuts import between, end_of, landed, sum_behind
 from .folds import Fold, spread
 from .forms import Activated, Affine, Form, Lookup, Opaque, Partwise, Tied
@@ -27,7 +28,6 @@ from .kinds import (
 from .level import Alive, Level
 from .segments import PLAIN, Layout, Segment, graph_module
 from .tracing import Trace
-from .weights import computed_weights
 
 #: Layers whose parameters and buffers hold one number per neuron.
 VECTORS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.PReLU, BatchNorm, InstanceNorm)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
+from ..weights import computed_weights
 from .cuts import reordered_axes
 from .kinds import (
     AFFINE,
@@ -30,7 +31,6 @@ from .kinds import (
 )
 from .plain import erase_unused, holding, linear_of, open_attention
 from .tracing import Trace, record_values
-from .weights import computed_weights
 
 MULTIPLICATIONS = ("mul", "multiply")
 RESHAPING = ("reshape", "view", "unsqueeze", "expand")

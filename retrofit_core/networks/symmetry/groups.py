@@ -18,7 +18,7 @@ from torch import Tensor, fx, nn
 from ..copies import evaluating
 from ..levels.kinds import TRANSPARENT, does, is_activation, is_sum, operation
 from ..levels.tracing import Trace, trace
-from ..levels.weights import refuse_computed_weights
+from ..weights import refuse_computed_weights
 from ..wrappers import class_name
 from .maps import Group, Point, TensorPart, reordered
 from .rules import FIXED, Rules, Seen, rules_of, varying_axes
