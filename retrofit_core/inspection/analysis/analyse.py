@@ -27,7 +27,7 @@ from ...graph.fuse import tokens_of
 from ...graph.groups import Groups, alike
 from ...graph.layers import weight_of
 from ...graph.scores import check_scores, parents_scores
-from ...graph.tracing import Inputs, leaves_of
+from ...graph.tracing import leaves_of
 from ...graph.walk import Step, Walk, side_by_side
 from ...networks.copies import copies
 from ...networks.outputs import check_class_scores
@@ -174,7 +174,7 @@ def _all_scores(
     reports: Sequence[LevelReport],
     config: dict[str, Any],
     data: object,
-    samples: tuple[Inputs, Tensor | None],
+    samples: tuple[Any, Tensor | None],
     monitor: Monitor,
 ) -> tuple[dict[str, list[Tensor]], dict[str, str]]:
     """Importance -> (m,) scores per level (for the run's importance, those it used); and why others are missing."""
@@ -241,8 +241,8 @@ def _level(
             labelled = first.labels
         else:
             others = step.grams({*groups.compared(space)} - {number} if report.stream else ())
-            fits = form is not None and not layer.table
-            gram = alike([zz, *others.values()]) if others else form.solve(step, sums, parts).gram if fits else zz
+            fit = None if layer.table else form
+            gram = alike([zz, *others.values()]) if others else fit.solve(step, sums, parts).gram if fit else zz
             labelled = regrouped(retrofit.grouping, gram, scores, report, number, config["importance"], config["seed"])
     plane: dict[str, Any] = {"why": why}
     if not why:
