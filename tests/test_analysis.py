@@ -11,11 +11,10 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from retrofit_core.data.images import Images, in_memory
+from retrofit_core.fusion.network_levels import cut_into_levels
 from retrofit_core.fusion.results import FusionResult
-from retrofit_core.fusion.task import Task
 from retrofit_core.inspection.analysis import SEEDS, Analysis, analyse
 from retrofit_core.inspection.analysis.accuracy import answers_by_level
-from retrofit_core.inspection.analysis.analyse import retrofit_of
 from retrofit_core.inspection.analysis.groups import agreement
 from retrofit_core.inspection.analysis.networks import fused_networks
 from retrofit_core.inspection.analysis.plane import at
@@ -87,8 +86,9 @@ class Case:
         return analyse(self.parents, result or self.result, (self.x, self.y), **options)
 
     def plan(self):
-        task = Task.of(self.parents, self.x, target=self.result.model, runtime=Runtime(device="cpu"))
-        return retrofit_of(self.result.config).plan(task).levels
+        where = "blocks" if self.result.config["fit"] == "gradient" else "layers"
+        model = self.result.model
+        return cut_into_levels(self.parents, self.x, target=model, device=torch.device("cpu"), boundaries=where)
 
 
 def images(shape, count=50) -> Images:

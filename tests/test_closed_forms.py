@@ -97,7 +97,7 @@ def test_numbers_of_parts_may_differ():
         for own, count in ((first, 3), (second, 4)):
             of_parts = own.view(count, -1) // fused
             assert (of_parts == of_parts[:, :1]).all()
-    with pytest.raises(ValueError, match="the fused network has 3 parts of 5 neurons .* the parents 3 of 3 and 3 of 3"):
+    with pytest.raises(ValueError, match="the fused network has 3 parts of 5 neurons .* the parents 3 of 3, 3 of 3"):
         METHODS["KF-Linear"](pair(aggregated), DATA, target=made(aggregated, 3, made=5), device="cpu")
 
 

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from retrofit_core import METHODS
 from retrofit_core.baselines import average
-from retrofit_core.fusion import walk
 from retrofit_core.fusion.fit import Gradient, Ridge
 from retrofit_core.fusion.grouping import Grouping, Hungarian, KMeans, Random, level_generator
 from retrofit_core.fusion.importance import Uniform
 from retrofit_core.fusion.targets import Targets, group_sums
+from retrofit_core.graph import walk as graph_walk
 from retrofit_core.networks.levels import partition
 from retrofit_core.system.presets import preset_settings
 from tests import reference
@@ -67,7 +67,7 @@ def test_equals_algorithm_1_in_plain_loops(name, make, shape, grouping, ridge, t
 
 
 def _weight_norms(neurons, x, y):
-    return [level.affine.weight.detach().flatten(1).norm(dim=1) for level in neurons.levels]
+    return [weights[:-1].norm(dim=0) for weights in neurons.weights()]
 
 
 @pytest.mark.parametrize("toward", ["zero", "parents"])
@@ -269,7 +269,7 @@ def test_primal_and_dual_form_give_the_same_network(monkeypatch):
     parents, x = [cnn(seed=k) for k in range(2)], normal(10, *CNN_SHAPE)
     models = {}
     for form, keep in (("dual", True), ("primal", False)):
-        monkeypatch.setattr(walk, "dual_is_cheaper", lambda *_, keep=keep: keep)
+        monkeypatch.setattr(graph_walk, "dual_is_cheaper", lambda *_, keep=keep: keep)
         for toward in ("zero", "parents"):
             result = fuse(parents, x, toward=toward, device="cpu", **KF)
             assert {level.form for level in result.levels} == {form}

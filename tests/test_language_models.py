@@ -153,30 +153,6 @@ def test_next_tokens_are_labels_of_a_comparison():
     )
 
 
-@each_case("name", [CAUSAL[1], "language model, position ids counted"])
-def test_very_many_classes_are_fitted_some_at_a_time(name, monkeypatch):
-    """As where each of fifty thousand tokens is a class: the network and its errors are those of all classes at once."""
-    models, x = [network(name, seed)[0] for seed in range(2)], network(name)[1]
-    whole = METHODS["KF-Linear"](models, x, device="cpu")
-    monkeypatch.setattr("retrofit_core.fusion.wide.WIDE", 4)
-    monkeypatch.setattr("retrofit_core.fusion.wide.PART", 4)
-    parts = METHODS["KF-Linear"](models, x, device="cpu")
-    for one, other in zip(*(result.model.parameters() for result in (whole, parts)), strict=True):
-        assert_close(one, other, 1e-11)
-    for key in ("energy", "grouping_error", "approximation_error", "unavoidable_error", "width", "widths", "rows"):
-        assert getattr(parts.levels[-1], key) == pytest.approx(getattr(whole.levels[-1], key), rel=1e-9), key
-    assert torch.equal(parts.levels[-1].labels, whole.levels[-1].labels)
-
-
-def test_a_vocabulary_of_fifty_thousand_fits_into_the_budget():
-    models = [nn.Sequential(nn.Embedding(50_257, 4), nn.Linear(4, 50_257)) for _ in range(2)]
-    x = torch.randint(50_257, (4, 3))
-    assert METHODS["KF-Linear"].plan(models, x, device="cpu").levels.fused[-1].part
-    for method in ("Git-Re-Basin", "OTFusion", "ZipIt", "PLeaS"):
-        with pytest.raises(ValueError, match="100514 neurons of all parents .* need 161,649 MB .* Use KF-Linear"):
-            METHODS[method].plan(models, x, device="cpu")
-
-
 def of_transformers():
     """benchmarks/breadth_transformers.py, which makes twelve small networks of the package transformers."""
     if not importlib.util.find_spec("transformers") or not (ROOT / "benchmarks").exists():

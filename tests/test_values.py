@@ -129,7 +129,7 @@ class Lengths(Importance):
     power: float = setting(1.0, "the lengths are raised to it", Range(0))
 
     def scores(self, neurons, x, y, *, monitor):
-        return [level.affine.weight.detach().flatten(1).norm(dim=1) ** self.power for level in neurons.levels]
+        return [weights[:-1].norm(dim=0) ** self.power for weights in neurons.weights()]
 
 
 @dataclasses.dataclass(frozen=True)

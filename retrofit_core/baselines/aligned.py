@@ -261,8 +261,7 @@ def plan_alignment(task: Task, value: Averager) -> AlignmentPlan:
         if (need := 2 * 8 * count**2) > task.runtime.memory:
             raise ValueError(
                 f"{value.title}: the {count} neurons of all parents at {target.name!r} need {in_units(need)} for their "
-                f"inner products, but the budget is {in_units(task.runtime.memory)}. Use KF-Linear, which fits very many classes "
-                "some at a time, or Average."
+                f"inner products, but the budget is {in_units(task.runtime.memory)}. Use Average."
             )
     return AlignmentPlan(task, parents=parents, fused=fused, nets=nets, groups=groups, targets=targets)
 

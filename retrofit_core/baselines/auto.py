@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..data.sampling import balanced
-from ..fusion.algorithm import FusionPlan, Retrofit
+from ..fusion.algorithm import GraphPlan, Retrofit
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.fit import Gradient, Ridge
 from ..fusion.grouping import Hungarian
@@ -223,9 +223,9 @@ class Auto(Algorithm):
         for title, (method, fusion) in plan.trials.items():
             monitor.emit("phase", name=title)
             with _noting(left_out, title):
-                if isinstance(fusion, FusionPlan) and fusion.task.importance.needs_data:
+                if isinstance(fusion, GraphPlan) and fusion.task.importance.needs_data:
                     scores = scores or fusion.scores()  # conductance does not depend on centring
-                    fusion = replace(fusion, scored=scores)
+                    fusion.fusion.scored = scores
                 results[title] = method.run(fusion)
         if not any(result.levels for result in results.values()) and OTHERWISE.keys().isdisjoint(plan.trials):
             (title, trial), *_ = OTHERWISE.items()

@@ -7,14 +7,17 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from ..graph.fuse import Fusion
 from ..networks.levels import BOUNDARIES, Level, read_boundaries
 from ..networks.norm_statistics import reset_statistics
 from ..networks.outputs import check_class_scores
+from ..system.refusals import Refusal
 from ..system.registry import made, name_of
 from ..system.runtime import Runtime
 from ..system.settings import Value, setting
 from .centring import parents_means, recentred
-from .eligibility import check_inputs, output_shape
+from .correspondence import groups_in_words
+from .eligibility import check_inputs, check_outputs, output_shape
 from .fit import FITS, Fit, Ridge
 from .grouping import GROUPINGS, Grouper, Grouping, KMeans
 from .importance import Importance, Neurons, Scores, as_importance, importance_name
@@ -25,7 +28,6 @@ from .results import FusionResult, LevelReport, level_report
 from .search import Search
 from .task import Algorithm, Plan, Takes, Task, carry_out
 from .walk import Step, Walk
-from .wide import joined, parts_of, with_parts
 
 Head = Literal["scores", "mean", "shares", "ensemble"]
 
@@ -118,6 +120,21 @@ class FusionPlan(Plan):
         return [self.task.headline, *spaces]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class GraphPlan(Plan):
+    """Checked inputs of a fusion by closed form, whose networks are graphs. It is carried out once."""
+
+    fusion: Fusion = field(kw_only=True)
+
+    def scores(self) -> Sequence[Scores]:
+        """Importance of the parents' neurons."""
+        return self.fusion.scores()
+
+    def lines(self) -> list[str]:
+        """The task, and for each space its first layer, its neurons and how it is grouped."""
+        return [self.task.headline, *groups_in_words(self.fusion.groups)]
+
+
 @dataclass(frozen=True)
 class Retrofit(Algorithm):
     """For each level, group the parents' neurons, average each group, and fit the fused level to these means."""
@@ -165,7 +182,7 @@ class Retrofit(Algorithm):
         """Whether it needs each parent's share of each class."""
         return self.head == "shares"
 
-    def plan(self, task: Task) -> FusionPlan:
+    def plan(self, task: Task) -> FusionPlan | GraphPlan:
         """Cut parents and fused network into levels and check that they can be fused; see `Algorithm`."""
         check_inputs(
             task.parents,
@@ -174,6 +191,16 @@ class Retrofit(Algorithm):
             least=self.fit.least_samples,
             method=f"fit={name_of(FITS, self.fit)!r}",
         )
+        if isinstance(self.fit, Ridge):
+            check_outputs([*task.parents, *([task.target] if task.target is not None else [])], task.inputs)
+            for name, usual in {"boundaries": ("auto", "layers"), "leaves": ((),)}.items():
+                if (value := getattr(self, name)) not in usual:
+                    raise Refusal(
+                        f"{name}={value!r} say what the levels of a gradient fit are; the closed form fits every layer. Leave "
+                        "them out, or use fit='gradient' (HF-Gradient, KF-Gradient).",
+                        ("method", "KF-Gradient"),
+                    )
+            return GraphPlan(task, fusion=Fusion(self, task))
         levels = cut_into_levels(
             task.parents,
             task.inputs,
@@ -184,8 +211,6 @@ class Retrofit(Algorithm):
         )
         check_groupings(levels, self.grouping)
         self.fit.check(levels, task.inputs[:2].to(task.device, task.dtype))
-        if isinstance(self.fit, Ridge) and not self.fit.needs_parents_weights and self.head != "ensemble":
-            levels = with_parts(levels)
         for parent in levels.parents:
             task.importance.check(Neurons.of(parent))
         self._check_shares(task, levels)
@@ -212,8 +237,11 @@ class Retrofit(Algorithm):
             )
 
     @torch.no_grad()
-    def run(self, plan: FusionPlan) -> FusionResult:
+    def run(self, plan: FusionPlan | GraphPlan) -> FusionResult:
         """Algorithm 1."""
+        if isinstance(plan, GraphPlan):
+            result = plan.fusion.run()
+            return replace(result, config=self.config(plan.task) | result.config)
         means = parents_means(plan.task) if self.centre else None
         if means is not None:
             centred = replace(self, centre=False).plan(recentred(plan.task, means))
@@ -236,8 +264,6 @@ class Retrofit(Algorithm):
 
     def _level(self, step: Step, search: Search, s: Tensor) -> LevelReport:
         """Fuse one level."""
-        if step.level.part:
-            return joined([self._level(part, search, of_part) for part, of_part in parts_of(step, s)], step, s)
         # line 2: z of the parents, x of the fused network
         sums = step.moments(inputs=self.fit.needs_inputs, dtype=self.fit.products(step.walk.dtype, step.device))
         step.emit("grouping")

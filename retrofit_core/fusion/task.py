@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from ..networks.classnames import check_same_classes, names_in
 from ..networks.copies import copies, running_themselves
 from ..networks.outputs import GivingLogits, as_classifier, check_alone
-from ..networks.packing import Packing, TakingPacked, added, as_given, packed, packing_for, taking
-from ..networks.wrappers import class_name, refuse_archived, unwrapped, wrapper_of
+from ..networks.packing import Inputs, Packing, TakingPacked, added, as_given, packed, packing_for, taking
+from ..networks.wrappers import Wrapper, class_name, refuse_archived, unwrapped, wrapper_of
 from ..system import device as devices
 from ..system.labels import as_shares
 from ..system.runtime import Runtime
@@ -191,6 +191,14 @@ class Task:
         taking_packed = wrapper_of(self.parents[0], TakingPacked)  # also where the caller packed
         return None if taking_packed is None else taking_packed.packing.tokens(self.inputs)
 
+    def given(self, samples: Tensor) -> Inputs:
+        """What the networks are called with without our wrappers that pack it, see `unpacking`."""
+        taking_packed = wrapper_of(self.parents[0], TakingPacked)
+        if taking_packed is None:
+            return samples
+        args, kwargs = taking_packed.packing.unpack(samples)
+        return kwargs or tuple(args)
+
     @property
     def headline(self) -> str:
         """The parents and the data in words."""
@@ -235,6 +243,13 @@ class Task:
         first = list(range(len(inputs)) if stand_ins else rows.values())
         labels = [y.cpu() for _, y in pairs if y is not None]
         return inputs[first], torch.cat(labels)[first] if len(labels) == len(pairs) else None
+
+
+def unpacking(model: nn.Module) -> nn.Module:
+    """The network, with the same tensors, on inputs that are not packed."""
+    if isinstance(model, TakingPacked):
+        return model.wrapped
+    return model.around(unpacking(model.wrapped)) if isinstance(model, Wrapper) else model
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -14,10 +14,11 @@ from ..fusion.results import Fitted
 from ..system.graphs import replayed
 from ..system.monitor import Monitor
 from ..training.descent import descend
+from .fit import mapped, parents_weights
 from .graph import load, name_of
 from .groups import Groups
 from .ids import varying
-from .layers import ACTIVATIONS, Layer, is_sum
+from .layers import ACTIVATIONS, Layer, is_sum, write
 from .network import Network
 from .walk import Step
 
@@ -61,7 +62,7 @@ class Block(Layer):
     @property
     def kind(self) -> str:
         """What it is, in tables."""
-        return "block"
+        return super().kind if self.operations else "not affine"
 
 
 def in_blocks(net: Network, boundaries: str | int | Sequence[str] = "auto") -> Network:
@@ -82,14 +83,16 @@ def in_blocks(net: Network, boundaries: str | int | Sequence[str] = "auto") -> N
     for node in [*(_ends(net, alone) or alone), graph.output]:
         along, last = varying(neurons.ids.of(neurons.twins[node])), node is graph.output
         between = graph.between([start, *graph.inputs], [node]) if found else graph.between(graph.inputs, [node])
-        own = [layers[other].name for other in between if other in layers]
-        stops = isinstance(boundaries, str) or own[-1:] in [[name] for name in boundaries if boundaries != 1]
+        own = [layers[other] for other in between if other in layers]
+        ends = own[-1].name if own else ""
+        stops = isinstance(boundaries, str) or (boundaries != 1 and ends in boundaries)
         if not (own and (last or (len(along) == 1 and stops))):
             continue
         axis = net.layers[-1].axis if last and len(neurons.shape(node)) > 2 else 1 if last else along[0]
         names = [graph.names[other] for other in between if graph.names.get(other) in graph.trained]
         size = neurons.shape(node)[axis]
-        found.append(Block([], node, axis=axis, start=start, trained=names, label=own[-1], size=size))
+        only = own[0].operations if len(own) == 1 and not (own[0].stream or own[0].mixes or own[0].table) else []
+        found.append(Block(only, node, axis=axis, start=start, trained=names, label=ends, size=size))
         start = node
     names = [name for block in found if isinstance(block, Block) for name in block.trained]
     if len(names) > len(set(names)):
@@ -131,8 +134,6 @@ class ByDescent:
 
     def __init__(self, fit: Gradient, groups: Groups, model: nn.Module) -> None:
         self.fit, self.groups, self.model = fit, groups, model
-        fused, first = groups.fused.weights, groups.nets[0].weights
-        fused.update({name: first[name] for name in fused if name in first and first[name].shape == fused[name].shape})
 
     def fitted(self, step: Step, found: Grouping, s: Tensor, monitor: Monitor) -> Fitted:
         """Train a block's weights, starting at parent 0's where shapes are alike.
@@ -142,7 +143,7 @@ class ByDescent:
         """
         block, net, targets = step.layer, step.nets[-1], found.targets(s)
         assert isinstance(block, Block)
-        self._perturb(step, block)
+        self._start(step, block, targets.A)
         nodes = list(dict.fromkeys([block.start, *net.graph.inputs]))
         inputs, wanted = [], []
         for given, z in step.targets(targets.A):
@@ -175,9 +176,16 @@ class ByDescent:
         missed = sum(errors(samples).double().flatten(0, -2).sum(0) for samples in every)
         return Fitted("gradient", (targets.totals @ missed).item(), curve=curve)
 
-    def _perturb(self, step: Step, block: Block) -> None:
-        """Move the weights at which a block starts towards fresh ones."""
-        weights = step.nets[-1].weights
+    def _start(self, step: Step, block: Block, A: Tensor) -> None:
+        """Start at parent 0's weights, or of a block of one layer of other shapes at the mapped mean of the parents', and move
+        from there towards fresh ones."""
+        weights, first = step.nets[-1].weights, step.nets[0].weights
+        same = {name for name, tensor in weights.items() if name in first and first[name].shape == tensor.shape}
+        if not step.number:
+            weights.update({name: first[name] for name in same})
+        if block.operations and not same.issuperset(block.trained) and mapped(self.groups, step.number):
+            parts = self.groups.parts_of_columns(step.number)
+            write(block, weights, parents_weights(step, self.groups, parts) @ A)
         if self.fit.perturbation:
             fresh = load(copy.deepcopy(self.model), weights)
             perturb(fresh, self.fit.perturbation, step.generator)

@@ -28,8 +28,10 @@ def bias_of_logits(net: Network, sample: Sequence[Tensor], name: str) -> str:
     (logits, *_), numbers = net.graph(net.weights, *sample), range(len(net.graph.outputs))
     for key in reversed(list(net.weights)):
         if key in net.graph.weights and net.weights[key].shape == logits.shape[1:]:
-            moved = net.graph({**net.weights, key: net.weights[key] + 1}, *sample)
-            if len(numbers) == 1 and torch.allclose(moved[0], logits + 1, atol=1e-3):
+            step = torch.arange(logits.shape[1]).to(logits)
+            moved, *_ = net.graph({**net.weights, key: net.weights[key] + step}, *sample)
+            off = moved - logits - step  # of the logarithms of probabilities, only differences show
+            if len(numbers) == 1 and (off - off.mean(1, keepdim=True)).abs().max() < 1e-3:
                 return key
     raise ValueError(f"no bias of {name} adds to its logits, so they cannot be centred. Leave centre out.")
 
@@ -53,9 +55,14 @@ def mean_logits(
     rows, size = torch.tensor(list(first.values())), len(batches[0][0])
     means = []
     for net in nets:
-        device = next(iter(net.weights.values())).device
+        like = next(tensor for tensor in net.weights.values() if tensor.is_floating_point())
         sums = [
-            net.graph(net.weights, *(leaf[some].to(device) for leaf in leaves))[0].double().sum(0)
+            net.graph(
+                net.weights,
+                *(leaf[some].to(like.device, like.dtype if leaf.is_floating_point() else None) for leaf in leaves),
+            )[0]
+            .double()
+            .sum(0)
             for some in rows.split(size)
         ]
         means.append((torch.stack(sums).sum(0) / len(rows)).tolist())

@@ -51,14 +51,14 @@ class ClosedForm:
         unmapped = next((fused.layers[number].name for number in numbers if not fused.layers[number].table), "")
         if unmapped and fit.needs_parents_weights:
             raise ValueError(
-                f"layer {unmapped!r} does not read its inputs neuron by neuron, so the parents' weights cannot be mapped onto "
+                f"level {unmapped!r} does not read its inputs neuron by neuron, so the parents' weights cannot be mapped onto "
                 "the fused inputs. Use toward='zero' and refit=True."
             )
         self.pulls = fit.toward == "parents" or (fit.toward == "auto" and not fused.branched and not unmapped)
         for number, layer in enumerate(fused.layers[:-1]) if fit.active else ():
             if fused.branched or len({0} | {_places_read(net, number).shape[1] for net in groups.nets}) != 2:
                 raise ValueError(
-                    f"layer {layer.name!r}: active=True compares neurons by what the next layer reads of them, which is known "
+                    f"level {layer.name!r}: active=True compares neurons by what the next layer reads of them, which is known "
                     "only for chains of layers that read every neuron at the same places. Leave it out."
                 )
 

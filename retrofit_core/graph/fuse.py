@@ -3,27 +3,27 @@
 Legend: N rows, p inputs of the fused layer, m neurons of all parents side by side, d fused neurons.
 """
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from ..fusion.algorithm import Retrofit
+from ..fusion.correspondence import aligned, check_alike, check_groupings, say_what_is_left
 from ..fusion.fit import Gradient, Ridge
 from ..fusion.fit.heads import read_back
 from ..fusion.grouping import Grouping, assigned, level_generator
-from ..fusion.importance import Importance, Uniform
+from ..fusion.importance import Scores
 from ..fusion.moments import dual_bytes, dual_is_cheaper
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
-from ..fusion.samples import as_inputs, parents_data
+from ..fusion.task import Task, unpacking
 from ..networks.norm_statistics import reset_statistics
 from ..networks.outputs import check_class_scores
 from ..system import device as devices
-from ..system.runtime import Runtime
+from ..system.device import in_units
+from ..system.duplicates import duplicate
 from .blocks import ByDescent, in_blocks
 from .centring import bias_of_logits, mean_logits
 from .fit import ClosedForm, fitted
@@ -37,66 +37,33 @@ from .tracing import Inputs, check_copy, leaves_of
 from .walk import Step, Walk
 
 
-def fuse(
-    models: Sequence[nn.Module],
-    data: object,
-    method: Retrofit,
-    *,
-    importance: Importance | None = None,
-    target: nn.Module | None = None,
-    class_shares: Tensor | None = None,
-    logits: Sequence[str | int] = (),
-    seed: int = 0,
-    runtime: Runtime | None = None,
-) -> FusionResult:
-    """Fuse trained networks into one, without changing the parents (Luenam et al., Algorithm 1).
+class Fusion:
+    """One fusion: making it traces and checks, without work; `run` is Algorithm 1.
 
     Args:
-        models: the parents, in any mode; parent 0 determines the architecture unless there is a target.
-        data: inputs, or (inputs, labels), in any form that `as_inputs` takes: a tensor (B, ...), several in a tuple or a dict.
-        method: grouping, ridge, and what the class heads should say.
-        importance: of the neurons; default: uniform.
-        target: network of the fused architecture (widths).
-        class_shares: (n, classes) each parent's share of each class, for a head by shares.
-        logits: names or places of the outputs that hold logits; default: the only one, or that of this name.
-        seed: of k-means starts.
-    Returns:
-        A copy of parent 0, or of the target, with the fused weights, and a report for each layer.
+        method: a `Retrofit`.
+        task: parents and data.
     Raises:
         ValueError: the networks cannot be fused; before any work.
     """
-    runtime = runtime or Runtime()
-    with devices.exact(), torch.no_grad():
-        fusion = Fusion(
-            models, data, method, importance or Uniform(), target, class_shares, logits, seed, runtime or Runtime()
-        )
-        return fusion.run()
 
+    def __init__(self, method: Any, task: Task) -> None:
+        self.method, self.task, self.device = method, task, task.device
+        #: The parents' scores, once they are known
+        self.scored: Sequence[Scores] = ()
+        plain = [unpacking(model) for model in (*task.parents, *([task.target] if task.target is not None else []))]
+        self.model = duplicate(plain[-1] if task.target is not None else plain[0]).eval().to(self.device)
+        of_device = [*(devices.on_device(parent, self.device) for parent in plain[: len(task.parents)]), self.model]
+        inputs, of_floats = task.given(task.inputs), task.dtype
 
-class Fusion:
-    """One fusion: making it traces and checks, without work; `run` is Algorithm 1. See `fuse`."""
+        def ready(tensor: Tensor) -> Tensor:
+            return tensor.to(self.device, of_floats if tensor.is_floating_point() else None)
 
-    def __init__(
-        self,
-        models: Sequence[nn.Module],
-        data: object,
-        method: Retrofit,
-        importance: Importance,
-        target: nn.Module | None,
-        class_shares: Tensor | None,
-        logits: Sequence[str | int],
-        seed: int,
-        runtime: Runtime,
-    ) -> None:
-        self.method, self.importance, self.class_shares = method, importance, class_shares
-        self.seed, self.runtime, self.device = seed, runtime, devices.pick(runtime.device)
-        inputs, labels = as_inputs(data)
-        self.model = copy.deepcopy(target if target is not None else models[0]).eval().to(self.device)
-        of_device = [*(devices.on_device(parent, self.device) for parent in models), self.model]
-        moved = pytree.tree_map_only(Tensor, lambda tensor: tensor.to(self.device), inputs)
-        nets = networks_of(of_device, moved, logits)
-        check_copy(self.model, nets[-1].graph, pytree.tree_map_only(Tensor, lambda tensor: tensor[:3], moved), logits)
-        _check_alike(nets)
+        others = any(leaf.is_floating_point() and leaf.dtype != of_floats for leaf in leaves_of(inputs))
+        moved = pytree.tree_map_only(Tensor, lambda tensor: ready(tensor[:9] if others else tensor), inputs)
+        nets = networks_of(of_device, moved)
+        say_what_is_left(task.parents[0], nets[-1].graph)
+        check_copy(self.model, nets[-1].graph, pytree.tree_map_only(Tensor, lambda tensor: tensor[:3], moved))
         leaves, sample = leaves_of(inputs), [leaf[:2] for leaf in leaves_of(moved)]
         attentions = zip(*(heads_of(net, sample) for net in nets), strict=True)
         #: The heads of each attention in each network
@@ -105,6 +72,8 @@ class Fusion:
         self.carried = _carried(nets[-1])
         if isinstance(method.fit, Gradient):
             nets, self.heads = [in_blocks(net, method.boundaries) for net in nets], []
+        nets = aligned(nets)
+        check_alike(nets)
         self.nets, self.fused = nets, nets[-1]  # parents and, last, the fused network
         size, counted = min(net.batch() for net in nets), tokens_of(inputs)
         self.batches = [list(batch) for batch in zip(*(leaf.split(size) for leaf in leaves), strict=True)]
@@ -120,8 +89,8 @@ class Fusion:
         self._check_classes()
         #: The bias of each parent's logits, if these are centred
         self.biases = [bias_of_logits(net, sample, f"parent {k}") for k, net in enumerate(nets[:-1]) if method.centre]
-        self.own_data = parents_data(importance.data, (inputs, labels), len(models))
-        check_scores(nets[:-1], importance, self.own_data)
+        self.own_data = [(task.given(x), y) for x, y in task.parents_data()]
+        check_scores(nets[:-1], task.importance, self.own_data)
         self.reports: list[LevelReport] = []
         kept = {space for space, writers in self.groups.writers.items() if not writers}
         if isinstance(method.fit, Gradient):  # blocks train their parameters, and keep buffers of neurons inside
@@ -133,37 +102,55 @@ class Fusion:
                 kept |= set(self.fused.columns[number][places.flatten(), 0].tolist())
         for space in kept:
             self.groups.keep(space)
+        check_groupings(self.groups)
+        self._check_memory()
+
+    def _check_memory(self) -> None:
+        """Check that each layer's sums fit the memory budget."""
+        memory = self.task.runtime.memory
+        for number, layer in enumerate(self.fused.layers):
+            if (need := self._bytes(number)) > memory:
+                raise ValueError(
+                    f"level {layer.name!r} needs {in_units(need)} for its sums, but the budget is {in_units(memory)}. Allow at "
+                    f"least memory={need} bytes (--memory), or fuse narrower networks."
+                )
 
     def _check_classes(self) -> None:
         """Check that the outputs are class scores, and the shares are theirs, where the head needs them."""
-        method, expected = self.method, (len(self.nets) - 1, self.fused.widths[-1])
+        method, shares = self.method, self.task.class_shares
+        expected = (len(self.nets) - 1, self.fused.widths[-1])
+        if not method.needs_shares and shares is not None:
+            raise ValueError(
+                f"class_shares have no effect with head={method.head!r}. Use head='shares', or leave them out."
+            )
         for output in self.fused.graph.outputs if method.head.startswith("ensemble") else ():
             shape = self.fused.spaces.neurons.shape(output)[1:]
             check_class_scores(shape, f"head={method.head!r}", "Use head='scores'.", ("head", "scores"))
-        if method.needs_shares and (self.class_shares is None or tuple(self.class_shares.shape) != expected):
+        if method.needs_shares and (shares is None or tuple(shares.shape) != expected):
             raise ValueError(
                 f"head={method.head!r} needs class_shares of shape {expected}: each parent's share of each class."
             )
 
+    @torch.no_grad()
     def run(self) -> FusionResult:
         """Algorithm 1."""
-        device, memory, monitor = self.device, self.runtime.memory, self.runtime.monitor
-        config: dict[str, Any] = {"seed": self.seed}
+        device, memory, monitor = self.device, self.task.runtime.memory, self.task.runtime.monitor
+        config: dict[str, Any] = {}
         if self.biases:
             config["mean_logits"] = means = mean_logits(self.nets[:-1], self.batches, self.own_data)
             for net, name, mean in zip(self.nets, self.biases, means, strict=False):
                 net.weights[name] = net.weights[name] - torch.tensor(mean).to(net.weights[name])
-        scored = parents_scores(self.nets[:-1], self.importance, self.own_data, monitor)
+        scored = self.scores()
         alike = self.method.scored == "head"
         self.groups.scores = [[s.mean().expand_as(s) if alike else s for s in parent.values] for parent in scored]
         walks = [Walk(net.graph, self.batches, device, memory) for net in self.nets]
         self._carry()
         clock = devices.Stopwatch(device)
-        for number in monitor.each("level", range(len(self.fused.layers))):  # line 1: bottom-up
+        for number, _ in enumerate(monitor.each("level", self.fused.layers)):  # line 1: bottom-up
             raw = [parent.values[number] for parent in scored]
-            s = self.groups.weights(number, raw, self.method.head, self.class_shares).to(device)  # line 3
+            s = self.groups.weights(number, raw, self.method.head, self.task.class_shares).to(device)  # line 3
             votes = s if self.method.head.startswith("ensemble") and number in self.fused.last else None
-            generator = level_generator(self.seed, number)
+            generator = level_generator(self.task.seed, number)
             step = Step(self.nets, walks, number, clock, self.tokens, self.batches, generator, votes)
             step.go(step.layer.reads, memory - self._bytes(number))
             self._fit_heads(step)
@@ -174,6 +161,11 @@ class Fusion:
             reset_statistics(self.model, x, batch=len(self.batches[0][0]))
         return FusionResult(self.model, self.reports, config, importance=[parent.report for parent in scored])
 
+    def scores(self) -> Sequence[Scores]:
+        """Scores of the parents' neurons, see `parents_scores`."""
+        task = self.task
+        return self.scored or parents_scores(self.nets[:-1], task.importance, self.own_data, task.runtime.monitor)
+
     def _layer(self, step: Step, s: Tensor) -> LevelReport:
         """Fuse one layer.
 
@@ -182,7 +174,7 @@ class Fusion:
         """
         layer, groups, number, m = step.layer, self.groups, step.number, sum(step.widths)
         begun, cost, report = groups.begun(number), float("nan"), groups.report_of(number)
-        emit, clock = self.runtime.monitor.emit, step.clock
+        emit, clock = self.task.runtime.monitor.emit, step.clock
         grams = self._grams(step, begun)
         raw = layer.table or layer.mixes or isinstance(self.form, ByDescent)
         if raw:  # the neurons are grouped by the parents' outputs alone
@@ -193,7 +185,7 @@ class Fusion:
             parts = groups.parts_of_columns(number)
             parts = None if parts is None else parts.to(step.device)
             targets = [A.to(step.device) for A in groups.of_positions(number)] if layer.mixes else ()
-            sums = step.moments(dtype, parts, self.runtime.memory, targets)
+            sums = step.moments(dtype, parts, self.task.runtime.memory, targets)
             with clock.phase("solve"):
                 solution = self.form.solve(step, sums, parts)
         emit("phase", name="grouping", level=layer.name)
@@ -208,7 +200,7 @@ class Fusion:
             reading = None if weights is None else read_back(weights, sums.zz[:m, :m])
             found = Grouping(groups.labels_of(number).to(step.device), layer.width, cost, report, weights, reading)
             if isinstance(self.form, ByDescent):
-                result = self.form.fitted(step, found, s, self.runtime.monitor)
+                result = self.form.fitted(step, found, s, self.task.runtime.monitor)
             elif layer.table:  # it has a row for each token: means of the parents' rows are the targets of every token
                 result = Fitted("lookup", 0.0, 0.0, 0.0)
             else:
@@ -261,7 +253,7 @@ class Fusion:
             if step.number != min(ours.layers):
                 continue
             groups, parents = self.groups, self.nets[:-1]
-            generator = level_generator(self.seed, step.number)
+            generator = level_generator(self.task.seed, step.number)
             sums = head_sums(parents, step.walks[:-1], theirs, self.tokens)
             s = torch.cat([self._head_scores(net, own) for net, own in enumerate(theirs)]).to(step.device)
             found, blocks = bases(theirs, ours, sums, s, self._outgoing(theirs, ours), groups.grouping, generator)
@@ -363,24 +355,3 @@ def tokens_of(inputs: Inputs) -> Tensor | None:
     ):
         return None
     return mask == 1
-
-
-def _check_alike(nets: Sequence[Network]) -> None:
-    """Check that layers and spaces of all networks correspond."""
-    *parents, fused = nets
-    for number, net in enumerate(parents):
-        if len(net.layers) != len(fused.layers) or len(net.spaces) != len(fused.spaces):
-            raise ValueError(
-                f"parent {number} has {len(net.layers)} layers and the fused network {len(fused.layers)}; they must correspond "
-                "one to one. Use a target of the parents' depth."
-            )
-        for own, ours in zip(net.layers, fused.layers, strict=True):
-            one, other = (
-                {(int(space), int(copies)) for space, _, copies in of.columns[of.layers.index(layer)].tolist()}
-                for of, layer in ((net, own), (fused, ours))
-            )
-            if one != other or own.kind != ours.kind:
-                raise ValueError(
-                    f"layer {ours.name!r}: its neurons are joined to others than in parent {number}, so they do not correspond. "
-                    "Give all of them one architecture."
-                )

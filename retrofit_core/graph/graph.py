@@ -136,8 +136,13 @@ def words(text: str) -> set[str]:
     return set(text.split())
 
 
+def full_name(node: fx.Node) -> str:
+    """`add` for aten.add.Tensor, `conv2d` for aten.conv2d."""
+    target = getattr(node.target, "overloadpacket", node.target)
+    return getattr(target, "__name__", str(target))
+
+
 def name_of(node: fx.Node) -> str:
     """`add` for aten.add.Tensor, `conv` for aten.conv2d."""
-    target = getattr(node.target, "overloadpacket", node.target)
-    name = getattr(target, "__name__", str(target))
+    name = full_name(node)
     return name[:-2] if name[-2:] in ("1d", "2d", "3d") else name

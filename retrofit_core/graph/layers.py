@@ -15,7 +15,7 @@ from torch import Tensor, fx
 from torch.nn import functional as F
 
 from .entries import Entries
-from .graph import Graph, Values, name_of, words
+from .graph import Graph, Values, full_name, name_of, words
 from .ids import on_axis, varying
 from .neurons import Neurons
 
@@ -145,8 +145,11 @@ class Layer:
 
     @property
     def kind(self) -> str:
-        """What its operations are, in tables."""
-        return " + ".join(name_of(op.node) for op in self.operations)
+        """What its operations are, in tables: torch's class of each."""
+        names = [full_name(op.node) for op in self.operations]
+        return " + ".join(
+            "Linear" if name in LINEAR else "".join(map(str.capitalize, name.split("_"))) for name in names
+        )
 
     @property
     def name(self) -> str:

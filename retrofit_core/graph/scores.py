@@ -22,6 +22,7 @@ from ..system.monitor import Monitor
 from ..system.refusals import Refusal
 from .entries import MOVES
 from .graph import Graph, Values, Weights, name_of
+from .layers import weight_of
 from .network import Network
 from .tracing import leaves_of
 
@@ -42,6 +43,10 @@ class GraphNeurons(Neurons):
 
     net: Network = field(kw_only=True)
     nodes: Sequence[fx.Node] = field(kw_only=True)
+
+    def weights(self) -> list[Tensor]:
+        """For each layer, (p, width) what each neuron reads its inputs with; last its bias, if the layer has one."""
+        return [weight_of(layer, self.net.weights) for layer in self.net.layers]
 
     @property
     def in_chain(self) -> bool:
@@ -120,7 +125,8 @@ def parents_scores(
         def ready(leaf: Tensor, weight: Tensor = weight) -> Tensor:
             return leaf.to(weight.device, weight.dtype if leaf.is_floating_point() else None)
 
-        x, y = pytree.tree_map_only(Tensor, ready, x), None if y is None else y.to(weight.device)
+        x = pytree.tree_map_only(Tensor, ready, x) if importance.needs_data else x
+        y = None if y is None else y.to(weight.device)
         y = check_labels(y, importance)
         if isinstance(importance, (Conductance, DeepLift)):
             attributed = conductance if isinstance(importance, Conductance) else deeplift

@@ -28,6 +28,12 @@ class Space:
     parts: Tensor | None = None
     """(n,) the part of each neuron"""
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Parts, and neurons of each."""
+        count = 1 if self.parts is None else int(self.parts.max()) + 1
+        return count, len(self.ids) // count
+
 
 @dataclass(frozen=True, eq=False)
 class Spaces:

@@ -390,7 +390,14 @@ class _Assembly:
             where = f" (in {where!r})" if where else ""
             name = str(node.target).removeprefix("aten.").partition(".")[0]
             if torch.Tag.nondeterministic_seeded in tags and not name.startswith(
-                ("scaled_dot_product", "rrelu", "multi_head")
+                (
+                    "scaled_dot_product",
+                    "rrelu",
+                    "multi_head",
+                    "gru",
+                    "lstm",
+                    "rnn",
+                )  # without dropout in evaluation mode
             ):
                 raise ValueError(f"it draws random numbers by {name}{where}. Switch that off in evaluation mode.")
             if name == "batch_norm" and node.args[5]:

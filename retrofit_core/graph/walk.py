@@ -74,9 +74,10 @@ class Walk:
         """Values of later nodes for one batch; none are kept."""
         state = dict(self.states[number])
         needed = self.graph.between(state, wanted)
+        floats = next(tensor.dtype for tensor in weights.values() if tensor.is_floating_point())
         for node, tensor in self.graph.given(self.batches[number]).items():  # sizes are read again later
             if node in needed:
-                state[node] = tensor.to(self.device)
+                state[node] = tensor.to(self.device, floats if tensor.is_floating_point() else None)
         return self.graph.run(weights, state, wanted)
 
 
@@ -251,7 +252,9 @@ class Step:
         for ends, _, counted in self.batches():
             with self.clock.phase("moments"):
                 sums.add(self.voted(side_by_side(self.neurons(ends), torch.float64, counted)))
-        return sums.finish()
+        found = sums.finish()
+        check_sums(self.layer.name, found.zz)
+        return found
 
     def grams(self, later: Collection[int]) -> dict[int, Tensor]:
         """(m, m) inner products of the parents' neurons at later layers, to which they run ahead."""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..system.registry import first_line
+from .composites import Ensemble
 from .copies import fed, tried
 from .wrappers import Wrapper, class_name, wrapper_of
 
@@ -212,7 +213,7 @@ def added(wrapped: nn.Module, network: nn.Module) -> nn.Module:
 def as_given(model: nn.Module, packing: Packing | None) -> nn.Module:
     """The network of a result as users gave the parents, without the wrappers that a task added; an ensemble, which has no
     parent's class, takes what they take."""
-    if packing is not None and not isinstance(model, Wrapper):
+    if packing is not None and isinstance(model, Ensemble):
         return Packed(model, packing)
     while vars(model).get("is_added"):
         model = vars(model)["wrapped"]

@@ -220,7 +220,7 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
         ({"preset": "sharded", "data": "../data/animals"}, "400 samples", "Take 16 samples", {"samples": 16}),
         (
             {"preset": "sharded", "arch": "vit-small", "options": "boundaries=blocks"},
-            "not affine",
+            "the closed form fits every layer",
             "Use KF-Gradient",
             {"method": "KF-Gradient"},
         ),

@@ -4,11 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.fusion.algorithm import Retrofit
 from retrofit_core.fusion.importance import Conductance, DeepLift, as_importance
-from retrofit_core.graph.fuse import fuse
 from retrofit_core.graph.network import networks_of
 from retrofit_core.graph.scores import parents_scores
+from retrofit_core.methods import METHODS
 from retrofit_core.system.monitor import Monitor
 from tests.networks import initialised, labels, normal
 
@@ -72,6 +71,6 @@ def test_a_function_of_ones_own_sees_the_tensors_and_their_gradients():
 def test_operations_without_a_rule_are_refused_unless_the_gradient_may_stand_in():
     model, x, y = nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.Linear(6, 3)).double(), normal(9, 4), labels(9, 3)
     with pytest.raises(ValueError, match=r"no rule for gelu\(\) in '1'.*fallback='gradient'"):
-        fuse([model, model], (x, y), Retrofit(), importance=DeepLift(data="fusion"))
+        METHODS["KF-Linear"]([model, model], (x, y), importance="deeplift", importance_data="fusion")
     report = scored(DeepLift(data="fusion", fallback="gradient"), model, x, y).report
     assert report["without_rule"] == ["gelu() in '1'"] and report["completeness_gap"][-1] < 1e-9

@@ -9,11 +9,11 @@ from torch import Tensor
 from ...data import Images
 from ...fusion.results import LevelReport
 from ...graph.groups import Groups
-from ...graph.stopped import stopped
 from ...networks.composites import mean_of_softmax
 from ...networks.outputs import are_probabilities, logs
 from ...system.monitor import Monitor
 from ...training.evaluation import measured
+from .stopped import stopped
 
 #: Images per batch: large enough for full-speed convolutions.
 BATCH = 200

@@ -10,8 +10,8 @@ from ...graph.blocks import Block, in_blocks
 from ...graph.groups import Groups
 from ...graph.layers import Layer
 from ...graph.network import Network, networks_of
-from ...graph.stopped import groups_of
 from ...graph.tracing import Inputs
+from .stopped import groups_of
 
 
 def fused_networks(

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from torch import Tensor, fx
 
-from ..fusion.fit.heads import read_back
-from ..fusion.grouping import SameIndex
-from ..fusion.results import LevelReport
-from .groups import Groups
-from .ids import varying
-from .network import Network
-from .walk import Batch, Walk
+from ...fusion.fit.heads import read_back
+from ...fusion.grouping import SameIndex
+from ...fusion.results import LevelReport
+from ...graph.groups import Groups
+from ...graph.ids import varying
+from ...graph.network import Network
+from ...graph.walk import Batch, Walk
 
 
 def stopped(groups: Groups, reports: Sequence[LevelReport], batch: Batch) -> Iterator[list[Tensor]]:
