@@ -205,7 +205,7 @@ def test_neurons_of_several_levels_side_by_side_keep_their_groups(method):
     result = METHODS[method]([model, twin], DATA, ridge=0.0, device="cpu")
     names = ["stem", "norms.0", "first", "norms.1", "second", "norms.2", "mix", "fc"]
     assert [level.name for level in result.levels] == names
-    assert [level.kind for level in result.levels][:4] == ["Conv2d", "BatchNorm2d", "Conv2d", "BatchNorm2d"]
+    assert [level.kind for level in result.levels][:4] == ["Conv2d", "BatchNorm", "Conv2d", "BatchNorm"]
     assert_same_function(result.model, model, DATA, 1e-6)
     assert all(level.grouping_error <= 1e-9 * level.energy for level in result.levels)
     stem, first, second, last = (result.levels[k].labels.split(result.levels[k].width) for k in (0, 2, 4, 5))

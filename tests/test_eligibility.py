@@ -41,7 +41,7 @@ REFUSALS = {
         [mlp(), mlp((6, 8, 4))],
         X,
         KF,
-        r"level '2' is not affine.*it joins 2 levels \(0, 2\) to match a shallower network",
+        r"the parents have \[3, 2\] levels and the fused network 3; they must have equally many",
     ),
     "positions": (
         [
@@ -58,7 +58,7 @@ REFUSALS = {
         [mlp(), mlp()],
         X,
         {"target": mlp((6, 8, 7, 3))},
-        r"level '4': the parents have \[4, 4\] classes and the fused network 3",
+        "the networks have 4 and 4 and 3 classes",
     ),
     "too wide": (
         [mlp(), mlp(seed=1)],
@@ -70,7 +70,7 @@ REFUSALS = {
         [initialised(Around(), k) for k in range(2)],
         X[:, :4],
         KF,
-        "its parameters|it holds 2 layers with parameters",
+        "its code branches on the data",
     ),
     "infinite target": (
         [mlp(), mlp()],
@@ -85,7 +85,6 @@ REFUSALS = {
         GRADIENT,
         "the fusion set holds 9 samples; fit='gradient' needs at least 10",
     ),
-    "bias without a place": ([without_place()] * 2, IMAGES, KF, "level '0': there is no place for the fused bias"),
     "unknown grouping": (
         [mlp(), mlp()],
         X,
@@ -121,7 +120,8 @@ REFUSALS = {
 @each_case("case", REFUSALS)
 def test_what_cannot_be_fused_is_refused_before_any_work(case, monkeypatch):
     models, data, options, sentence = REFUSALS[case]
-    monkeypatch.setattr("retrofit_core.fusion.algorithm.Walk", _must_not_start)
+    for room in ("fusion.algorithm", "graph.fuse"):
+        monkeypatch.setattr(f"retrofit_core.{room}.Walk", _must_not_start)
     with untouched(*models), pytest.raises(ValueError, match=sentence) as refusal:
         fuse(models, data, device=options.get("device", "cpu"), **{k: v for k, v in options.items() if k != "device"})
     text = str(refusal.value)

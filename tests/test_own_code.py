@@ -188,7 +188,7 @@ def test_a_batchnorm_that_scales_otherwise_keeps_its_function():
     torch.manual_seed(0)
     net, x = nn.Sequential(nn.Linear(6, 8), OnePlus(8), nn.ReLU(), nn.Linear(8, 3)).eval(), X * 3
     same = copy.deepcopy(net)
-    reset_statistics(same, x, keep_function=True)
+    reset_statistics(same, x)
     with torch.no_grad():
         torch.testing.assert_close(same(x), net(x))
 

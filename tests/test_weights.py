@@ -13,7 +13,6 @@ from torch.nn.utils import weight_norm as old_weight_norm
 
 from retrofit_core.fusion.eligibility import check_inputs
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.levels import partition
 from retrofit_core.networks.symmetry import neuron_groups
 from tests.families import TIED
 from tests.flat import fuse
@@ -137,13 +136,12 @@ def three_convolutions(tie: str) -> nn.Module:
     return model
 
 
-@pytest.mark.parametrize("tie, levels", [("weight", "'3' and '6'"), ("norm", "'6' and '10'")])
-def test_a_tie_behind_batchnorm_is_found_before_folding(tie, levels):
+@pytest.mark.parametrize("tie", ["weight", "norm"])
+def test_tied_tensors_behind_batchnorm_stay_tied_in_a_closed_form(tie):
     model, x = three_convolutions(tie), normal(30, 2, 7, 7)
-    with pytest.raises(ValueError, match=f"parent 0: levels {levels} share the weights .* fit it by gradient"):
-        fuse([model, model], x, grouping="hungarian", ridge=0)
-    together = partition(model, x[:2], ["2", "8"])  # both uses in one level
-    assert [len(level.folds) for level in together] == [1, 0, 0]
+    fused = fuse([model, model], x, grouping="hungarian", ridge=0).model
+    assert fused[6].weight is fused[3].weight if tie == "weight" else fused[7].bias is fused[4].bias
+    assert_same_function(model, fused, x, 1e-7)
 
 
 def test_a_tie_behind_batchnorm_inside_one_level_is_kept():
@@ -186,10 +184,11 @@ def test_methods_that_solve_layers_by_themselves_refuse_and_what_they_name_works
             assert_close(METHODS[other]([model, twin], x, device="cpu").model(x), model(x), 1e-6)
 
 
-def test_levels_refuse_and_one_level_by_gradient_works():
+def test_a_tied_autoencoder_is_found_again_and_one_level_by_gradient_works():
     model, twin, x = twins("autoencoder, t()")
-    with pytest.raises(ValueError, match="tied weights cannot be fitted one level at a time"):
-        METHODS["KF-Linear"]([model, twin], x, device="cpu")
+    assert_same_function(
+        METHODS["KF-Linear"]([model, twin], x, ridge=0.0, toward="zero", device="cpu").model, model, x, 1e-6
+    )
     assert (
         METHODS["KF-Gradient"]([model, twin], x, device="cpu", boundaries=1, epochs=1).model(x).shape == model(x).shape
     )

@@ -11,6 +11,8 @@ from ..graph.fuse import Fusion
 from ..networks.levels import BOUNDARIES, Level, read_boundaries
 from ..networks.norm_statistics import reset_statistics
 from ..networks.outputs import check_class_scores
+from ..networks.packing import TakingPacked, taking
+from ..networks.wrappers import wrapper_of
 from ..system.refusals import Refusal
 from ..system.registry import made, name_of
 from ..system.runtime import Runtime
@@ -241,7 +243,10 @@ class Retrofit(Algorithm):
         """Algorithm 1."""
         if isinstance(plan, GraphPlan):
             result = plan.fusion.run()
-            return replace(result, config=self.config(plan.task) | result.config)
+            model, packed = result.model, wrapper_of(plan.task.parents[0], TakingPacked)
+            if packed is not None and plan.task.packing is None:  # the caller packed
+                model = taking(model, packed.packing)
+            return replace(result, model=model, config=self.config(plan.task) | result.config)
         means = parents_means(plan.task) if self.centre else None
         if means is not None:
             centred = replace(self, centre=False).plan(recentred(plan.task, means))

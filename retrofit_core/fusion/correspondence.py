@@ -90,11 +90,34 @@ def check_alike(nets: Sequence[Network]) -> None:
                     f"level {ours.name!r}: the parents have {counts[:-1]} classes and the fused network {counts[-1]}; class c is "
                     "fused with class c. Give all of them the same classes (joined_heads)."
                 )
+            shapes = [of.spaces.neurons.shape(of.layers[number].place).numel() // of.widths[number] for of in nets]
+            if not ours.mixes and len(set(shapes)) > 1:
+                raise ValueError(
+                    f"level {ours.name!r}: the parents have {shapes[:-1]} positions per sample and the fused network "
+                    f"{shapes[-1]}; outputs can be compared only position by position. Give all of them inputs and strides alike."
+                )
+            if own.table and ours.table and own.operations and len(rows := _rows(nets, number)) > 1:
+                raise ValueError(
+                    f"level {ours.name!r}: the parents' embeddings hold {rows[:-1]} rows and the fused network's {rows[-1]}; "
+                    "row t is fused with row t. Give all of them the same tokens."
+                )
+            if (own.parts > 1) != (ours.parts > 1):
+                raise ValueError(
+                    f"level {ours.name!r}: a convolution is grouped in a parent or in the fused network, and not in the other, "
+                    "so their neurons do not correspond. Give all of them one architecture."
+                )
             if one != other or own.kind != ours.kind:
                 raise ValueError(
                     f"level {ours.name!r}: its neurons are of different kinds in a parent and in the fused network, or skips "
                     "join them to others, so they do not correspond. Give all of them one architecture."
                 )
+
+
+def _rows(nets: Sequence[Network], number: int) -> list[int]:
+    """Rows of each network's embedding; empty if they are equally many."""
+    names = [net.layers[number].operations[0].weight.names[0] for net in nets]
+    rows = [len(net.weights[name]) for net, name in zip(nets, names, strict=True)]
+    return rows if len(set(rows)) > 1 else []
 
 
 def check_groupings(groups: Groups) -> None:

@@ -56,7 +56,12 @@ class ClosedForm:
             )
         self.pulls = fit.toward == "parents" or (fit.toward == "auto" and not fused.branched and not unmapped)
         for number, layer in enumerate(fused.layers[:-1]) if fit.active else ():
-            if fused.branched or len({0} | {_places_read(net, number).shape[1] for net in groups.nets}) != 2:
+            read = [] if fused.branched else [_places_read(net, number) for net in groups.nets]
+            alike = all(
+                places.shape[1] and seen.shape == read[-1][1].shape and torch.allclose(seen, read[-1][1], 1e-4, 1e-5)
+                for places, seen in read
+            )
+            if not (read and alike):
                 raise ValueError(
                     f"level {layer.name!r}: active=True compares neurons by what the next layer reads of them, which is known "
                     "only for chains of layers that read every neuron at the same places. Leave it out."
@@ -126,27 +131,30 @@ def parents_weights(step: Step, groups: Groups, parts: Tensor | None) -> Tensor:
 # --- what the next layer reads ----------------------------------------------------------------------------------------------
 
 
-def _places_read(net: Network, number: int) -> Tensor:
-    """(n, copies) where the next layer reads each of a layer's neurons; (n, 0) if it does not read them alone, and all alike."""
+def _places_read(net: Network, number: int) -> tuple[Tensor, Tensor]:
+    """(n, copies) where the next layer reads each of a layer's neurons; (n, 0) if it does not read them alone, and all alike. And
+    what it reads of each if all have the same values, which are those of any network."""
     layer, reader, real = net.layers[number], net.layers[number + 1], net.spaces.neurons.real
     op = reader.operations[0]
     (columns, _), made = net.inputs(op), net.columns[number]
     alone = len(reader.operations) == 1 and not (reader.stream or reader.mixes or layer.table or reader.parts > 1)
     if not alone or {*columns[:, 0].tolist()} != {*made[:, 0].tolist()} or len(columns) % len(made):
-        return made[:, :0]
+        return made[:, :0], made[:0]
     places = torch.empty(len(made), len(columns) // len(made), dtype=torch.int64)
     places[keys(made).argsort()] = keys(columns).argsort().view(places.shape)
-    one = torch.randn_like(real[layer.end].narrow(layer.axis, 0, 1)).expand_as(real[layer.end])
+    like, numbers = real[layer.end].narrow(layer.axis, 0, 1), torch.Generator().manual_seed(0)
+    one = torch.randn(like.shape, generator=numbers).to(like).expand_as(real[layer.end])
     given = {layer.end: one, **{node: real[node] for node in net.graph.inputs}}
     rows = net.graph.run(net.weights, given, [op.x])[op.x].movedim(op.axis, -1)[..., places.to(one.device)]
-    return places if torch.allclose(rows, rows[..., :1, :].expand_as(rows), 1e-4, 1e-5) else places[:, :0]
+    same = torch.allclose(rows, rows[..., :1, :].expand_as(rows), 1e-4, 1e-5)
+    return places if same else places[:, :0], rows[..., 0, :]
 
 
 def _activity(step: Step) -> Tensor:
     """(m, m) centred inner products of what the next layer reads of each neuron, behind activation functions and pooling."""
     sums = MomentSums(sum(step.widths), device=step.device)
     reading = [
-        (net, _places_read(net, step.number), net.layers[step.number + 1].operations[0]) for net in step.nets[:-1]
+        (net, _places_read(net, step.number)[0], net.layers[step.number + 1].operations[0]) for net in step.nets[:-1]
     ]
     for number in range(len(step.inputs)):
         rows = []

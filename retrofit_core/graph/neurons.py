@@ -152,12 +152,14 @@ class Neurons:
             return found if isinstance(value, Tensor) else (found, *self._zeros(value[1:]))
         if name in REDUCE and len(tensors) == 1 and not (name in ("max", "min") and len(node.args) == 1 and value.ndim):
             return self._reduced(node)
-        if name in ENTRYWISE or (len(tensors) > 1 and all(t.ndim == 0 or t.shape == value.shape for t in tensors)):
+        of_shape = isinstance(value, Tensor) and all(t.ndim == 0 or t.shape == value.shape for t in tensors)
+        if name in ENTRYWISE or (len(tensors) > 1 and of_shape):
             return self._entrywise(tensors, value.shape)
         if len(tensors) == 1 and isinstance(value, Tensor) and value.shape == tensors[0].shape:
             return tensors[0]  # a function of each entry
         raise ValueError(
-            f"its neurons cannot be followed through {node.target}{_at(node)}. Give it a rule in retrofit_core/graph/neurons.py."
+            f"its neurons cannot be followed through {node.target}{_at(node)}. Use fit='gradient' (HF-Gradient, KF-Gradient), "
+            "or give it a rule in retrofit_core/graph/neurons.py."
         )
 
     # --- rules: movement and entries --------------------------------------------------------------------------------------------

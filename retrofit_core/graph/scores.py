@@ -205,6 +205,14 @@ def _check(importance: Importance, neurons: GraphNeurons) -> None:
     Raises:
         ValueError: says what it does not cover, and a solution.
     """
+    graph, real = neurons.net.graph, neurons.net.spaces.neurons.real
+    whole = not any(real[node].is_floating_point() for node in graph.inputs)
+    if isinstance(importance, Conductance) and whole and not any(name_of(node) == "embedding" for node in graph.nodes):
+        raise Refusal(
+            "importance 'conductance' follows a path from zero, but these networks read whole numbers without an nn.Embedding, "
+            "whose outputs it could follow. Use importance='uniform'.",
+            ("importance", "uniform"),
+        )
     if not isinstance(importance, DeepLift):
         importance.check(neurons)
         return

@@ -72,10 +72,11 @@ def trace(model: nn.Module, inputs: Inputs, *, logits: Sequence[str | int] = (),
         flipped = []
         if isinstance(calls[number][3], bool) and not fallback:
             flipped = _recorded(model, *pytree.tree_unflatten(given, structure), flip=number)[0]
-        if flipped and [call[0] for call in flipped] == [call[0] for call in calls]:
+        same = assembly.read_by(flipped) == assembly.read_by(calls)
+        if same and flipped and [call[0] for call in flipped] == [call[0] for call in calls]:
             continue
         graph.branches = True
-        if assembly.read_by(flipped) != assembly.read_by(calls):
+        if not same:
             raise ValueError(
                 f"its code branches on the data, or reads a number from them{_at(calls[number])}, so other samples would run "
                 f"other operations. {INSTEAD}"
@@ -83,6 +84,14 @@ def trace(model: nn.Module, inputs: Inputs, *, logits: Sequence[str | int] = (),
     with torch.no_grad():
         made = graph(weights_of(model), *leaves_of(more))
     alike = all(_alike(one, other) for one, other in zip(made, expected, strict=True))
+    if not alike:
+        args, kwargs = pytree.tree_unflatten(more, structure)
+        again = logits_of(record(model, args, kwargs)[1], logits)
+        if not all(_alike(one, other) for one, other in zip(again, expected, strict=True)):
+            raise ValueError(
+                "its outputs differ from call to call: it draws random numbers in evaluation mode too, as F.dropout and "
+                "attention do without training=self.training, and modules that are created as it runs. Create them in __init__."
+            )
     if not (alike and graph.of_data.issuperset(graph.outputs)):
         raise ValueError(f"its recorded operations do not compute what it computes for another batch. {INSTEAD}")
     return graph
@@ -147,6 +156,12 @@ def check_copy(model: nn.Module, graph: Graph, inputs: Inputs, logits: Sequence[
     finally:
         load(model, kept)
     if not all(_alike(one, other) for one, other in zip(made, expected, strict=True)):
+        short = [name for name, part in model.named_modules() if getattr(part, "max_norm", None) is not None]
+        if short:
+            raise ValueError(
+                f"the rows of its Embedding {short[0]!r} are shortened as it runs (max_norm), so its weights are not its own. "
+                "Shorten them once, and set max_norm=None."
+            )
         raise ValueError(
             "a copy of it with other weights does not compute what these weights say: its forward was replaced, or holds "
             "another network, and runs that one's weights. Make it a method of the network's class."

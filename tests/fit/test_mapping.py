@@ -11,6 +11,7 @@ from tests import reference
 from tests.flat import fuse
 from tests.networks import CNN_SHAPE, cnn, initialised, mlp, normal, permuted
 from tests.properties import as_groups, assert_same_function
+from tests.test_twins import shuffled
 
 
 @pytest.mark.parametrize("make, shape, positions", [(mlp, (6,), (0, 2, 4)), (cnn, CNN_SHAPE, (0, 3, 7))])
@@ -96,14 +97,11 @@ class Flattened(nn.Module):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", [Concatenated, Flattened])
-@pytest.mark.parametrize("options", [{"toward": "parents"}, {"refit": False}])
-def test_weights_that_cannot_be_mapped_are_refused_before_any_level(network, options):
-    def forbidden(*args, **options):
-        raise AssertionError("work has begun")
-
-    parents = [initialised(network(), seed) for seed in range(2)]
-    with pytest.raises(ValueError, match="level 'last' does not read its inputs channel by channel.*toward='zero'"):
-        fuse(parents, normal(30, *CNN_SHAPE), grouping=forbidden, device="cpu", **options)
+def test_the_parents_weights_are_mapped_wherever_the_inputs_are_neurons(network):
+    model, few, new = initialised(network(), 0), normal(4, *CNN_SHAPE), normal(50, *CNN_SHAPE, seed=1)
+    twin = shuffled(model, few, torch.Generator().manual_seed(3))
+    fused = fuse([model, twin], few, grouping="hungarian", toward="parents", device="cpu").model
+    assert_same_function(model, fused, new, 1e-5)
 
 
 @pytest.mark.parametrize("grouping", ["hungarian", "kmeans"])
@@ -114,9 +112,7 @@ def test_a_reordered_copy_of_a_chain_survives_a_handful_of_samples(grouping):
     assert_same_function(model, fused, new, 1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("network", [Concatenated, Flattened])
-def test_by_default_the_ridge_pulls_to_zero_where_the_parents_weights_cannot_be_mapped(network):
-    parents, x = [initialised(network(), seed) for seed in range(2)], normal(30, *CNN_SHAPE)
+def test_by_default_the_ridge_pulls_to_zero_inside_blocks():
+    parents, x = [initialised(Concatenated(), seed) for seed in range(2)], normal(30, *CNN_SHAPE)
     usual, zero = (fuse(parents, x, device="cpu", **options).model for options in ({}, {"toward": "zero"}))
     assert_same_function(usual, zero, x, 0)
