@@ -30,7 +30,7 @@ def pair(method="KF-Linear", training=None, **changes):
     [
         (
             pair(training=TrainConfig(arch=("vit-small",)), options={"boundaries": "blocks"}),
-            r"not affine.*KF-Gradient works here\.",
+            r"every layer.*KF-Gradient works here\.",
         ),
         (pair(training=TrainConfig(parts=11)), "10 classes are too few for 11 parts"),
         (

@@ -88,7 +88,7 @@ def test_every_method_is_of_one_kind():
 CLOSED = ("KF-Linear", "HF-Linear")
 #: Network -> the methods that refuse it.
 REFUSING = {
-    **dict.fromkeys(TIED, (*RETROFITTING, "PLeaS")),
+    **dict.fromkeys(TIED, ("HF-Gradient", "KF-Gradient", "PLeaS")),
     "tied head": ("PLeaS",),
     **dict.fromkeys(
         ["language model, logits of each token by the table", "encoder, decoder and head with one table"],

@@ -14,7 +14,7 @@ from ..graph.network import Network
 from ..graph.spaces import Space, Spaces
 from ..networks.outputs import GivingLogits
 from ..networks.wrappers import wrapper_of
-from ..system.refusals import Notice, Refusal
+from ..system.refusals import Notice, Refusal, cures_of
 from .grouping import Grouper
 
 
@@ -148,7 +148,7 @@ def check_groupings(groups: Groups) -> None:
                 for ours, *theirs in zip(*shapes, strict=True):
                     groups.grouping.check(tuple(theirs), ours)
             except ValueError as error:
-                raise type(error)(f"level {name!r}: {error}") from error
+                raise Refusal(f"level {name!r}: {error}", *cures_of(error)) from error
 
 
 def say_what_is_left(model: nn.Module, graph: Graph) -> None:

@@ -9,8 +9,6 @@ from math import prod
 
 import numpy as np
 import torch
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 #: The number of what stays in place (pixels, tokens, positions, classes), and of entries that are the same for all neurons
@@ -55,6 +53,9 @@ class Ids:
         if not len(numbers):
             return
         first, second = places.reshape(-1, 2).T
+        from scipy.sparse import coo_matrix  # importing them takes a while
+        from scipy.sparse.csgraph import connected_components
+
         links = coo_matrix((np.ones(len(first)), (first, second)), shape=(len(numbers), len(numbers)))
         count, labels = connected_components(links, directed=False)
         least = np.full(count, numbers[-1])

@@ -9,7 +9,7 @@ are multiples of the number of samples.
 import operator
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -69,11 +69,12 @@ def trace(model: nn.Module, inputs: Inputs, *, logits: Sequence[str | int] = (),
     assembly = _Assembly(model, given)
     graph = assembly.graph(calls, others, outputs)
     for number in assembly.reads:  # would it do something else? A warning does not matter
-        flipped = []
-        if isinstance(calls[number][3], bool) and not fallback:
-            flipped = _recorded(model, *pytree.tree_unflatten(given, structure), flip=number)[0]
+        flipped = list[Call]()
+        if not fallback:
+            with suppress(Exception):  # such as an assertion of the code
+                flipped = _recorded(model, *pytree.tree_unflatten(given, structure), flip=number)[0]
         same = assembly.read_by(flipped) == assembly.read_by(calls)
-        if same and flipped and [call[0] for call in flipped] == [call[0] for call in calls]:
+        if same and [*map(_plain, flipped)] == [*map(_plain, calls)]:
             continue
         graph.branches = True
         if not same:
@@ -231,7 +232,7 @@ class _Recorder(SchemaCheckMode):  # torch allows three classes of modes at this
     """Records operations.
 
     Args:
-        flip: the number of an operation whose answer, yes or no, is to be the other one.
+        flip: the number of an operation whose answer, yes or no or a number, is to be another one.
     """
 
     def __init__(self, flip: int | None = None) -> None:
@@ -242,7 +243,8 @@ class _Recorder(SchemaCheckMode):  # torch allows three classes of modes at this
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = func(*args, **(kwargs or {}))
-        output = not output if len(self.calls) == self.flip else output
+        if len(self.calls) == self.flip:
+            output = not output if isinstance(output, bool) else output + 1
         self.add(func, args, kwargs or {}, output)
         return output
 
@@ -292,6 +294,12 @@ def _naming(model: nn.Module, modules: list[str]) -> Iterator[None]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _plain(call: Call) -> list[str]:
+    """What an operation does, apart from its tensors."""
+    numbers = [leaf for leaf in pytree.tree_leaves((call[1], call[2])) if not isinstance(leaf, Tensor)]
+    return [str(call[0]), *map(str, numbers)]
 
 
 def _recorded(model: nn.Module, args: Any, kwargs: Any, *, flip: int | None = None) -> tuple[list[Call], Any]:

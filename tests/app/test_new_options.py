@@ -11,7 +11,6 @@ import torch
 
 from retrofit_app import runs
 from retrofit_app.pages.fuse import configs
-from retrofit_core.cli import main
 from retrofit_core.fusion.grouping import GROUPINGS, Grouper, Grouping
 from retrofit_core.fusion.importance import IMPORTANCE, Importance
 from retrofit_core.runs import execute, read_config
@@ -62,12 +61,6 @@ def registered(monkeypatch, runs_folder) -> Iterator[None]:
 
 
 open_page = partial(page_at, view="new")
-
-
-def test_the_command_line_lists_them(registered, capsys):
-    assert main(["fuse", "--help"]) == 0
-    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "loudness (power, centred)" in text and "in_turn (offset)" in text
 
 
 def test_a_record_holds_them_and_the_form_shows_it(registered, monkeypatch):
