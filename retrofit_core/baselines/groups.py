@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, fx, nn
 
-from ..fusion.alignment import Group, Part, Point
+from ..fusion.alignment import Group, Part, Point, Role
 from ..graph.graph import name_of
 from ..graph.ids import FIXED, on_axis, varying
 from ..graph.layers import ACTIVATIONS
@@ -19,6 +19,7 @@ FUNCTIONS = ACTIVATIONS | {"relu6", "prelu", "rrelu", "log_sigmoid", "threshold"
 
 #: (parameter, axis)
 Key = tuple[str, int]
+HELD: tuple[Role, bool] = ("holds", False)
 
 
 def groups_of(net: Network, model: nn.Module, *, alone: bool = False) -> list[Group]:
@@ -34,7 +35,7 @@ def groups_of(net: Network, model: nn.Module, *, alone: bool = False) -> list[Gr
     found: list[tuple[int, int, Group]] = []
 
     def add(axes: dict[Key, Tensor], points: Iterable[Point], fixed: bool = False, space: int = -1) -> None:
-        parts = tuple(Part(*key, index, *roles.get(key, ("holds", False))) for key, index in axes.items())
+        parts = tuple(Part(*key, index, *roles.get(key, HELD)) for key, index in axes.items())
         maker = next((part for part in parts if part.role == "makes"), parts[0])
         name = maker.name.rpartition(".")[0]
         kind = type(model.get_submodule(name)).__name__
@@ -74,7 +75,7 @@ def groups_of(net: Network, model: nn.Module, *, alone: bool = False) -> list[Gr
     return _named_apart([group for *_, group in (*found[:free], *found[free:])])
 
 
-def _roles(net: Network) -> dict[Key, tuple[str, bool]]:
+def _roles(net: Network) -> dict[Key, tuple[Role, bool]]:
     """What a weight does along an axis: it makes neurons or reads them; and whether another layer does the other thing there.
 
     A tied weight that makes neurons along one axis reads them along the other, so that it is averaged once.
@@ -118,7 +119,7 @@ def _seen(net: Network) -> dict[fx.Node, int]:
         if name_of(node) in ("batch_norm", "instance_norm") and varying(neurons.ids.of(neurons.twin(node.args[0]))) == [
             1
         ]:
-            found.pop(node.args[0], None)
+            found.pop(node.all_input_nodes[0], None)
             found[node] = 1
         if _is_sum(net, node) and len(along := varying(neurons.ids.of(neurons.twin(node)))) == 1:
             found[node] = -1 if along[0] == len(neurons.shape(node)) - 1 else along[0]

@@ -154,8 +154,10 @@ def fit_layers(plan: AlignmentPlan, maps: Sequence[Pairs], ridge: float | str) -
         sums[name] = OperationSums(operations[0], operations[0].width, dtype=dtype, device=device)
         sides[name] = []
         for calls in zip(*(of_net[name] for of_net in (*parents, fused)), strict=True):
-            both = ([op.x for op in calls], [op.node for op in calls])
-            sides[name].append(tuple(Side(plan, maps, nodes, calls[0].axis) for nodes in both))
+            x, z = (
+                Side(plan, maps, nodes, calls[0].axis) for nodes in ([op.x for op in calls], [op.node for op in calls])
+            )
+            sides[name].append((x, z))
     wanted = [[node for ops in of_net.values() for op in ops for node in (op.x, op.node)] for of_net in parents]
     size = min(batch_for(net, nodes) for net, nodes in zip(plan.nets, wanted, strict=False))
     for batch in plan.monitor.each("step", batches_of(plan.leaves, size), name="moments"):

@@ -40,7 +40,7 @@ def reset_norms(
         Facts: kind "reset", number of "layers" that were set, and of their "dead" neurons, which do not vary.
     """
     norms = {
-        node.args[0]: [graph.names[vector] for vector in node.args[3:5]]
+        node.all_input_nodes[0]: [graph.names[vector] for vector in node.args[3:5]]
         for node in graph.nodes
         if name_of(node) == "batch_norm" and node.args[3] in graph.names and graph.users[node.args[3]] == [node]
     }
@@ -49,6 +49,7 @@ def reset_norms(
         sums = None
         for number in range(len(walk.batches)):
             sums = channel_sums(walk.values(number, weights)[x], 1, sums)
+        assert sums is not None  # there are samples
         moments = moments_of(sums)
         weights.update({name: value.to(weights[name]) for name, value in zip(norms[x], moments, strict=True)})
         facts["dead"] += int(is_dead(*moments).sum())
@@ -178,6 +179,7 @@ def rescale(
         for number in range(len(walk.batches)):
             walk.values(number, weights)
             sums = channel_sums(walk.ahead(number, weights, [op.node])[op.node], op.axis, sums)
+        assert sums is not None  # there are samples
         (mean, variance), (goal_mean, goal) = moments_of(sums), goals[name]
         dead, deviation = is_dead(mean, variance), variance.sqrt()
         scale = torch.where(dead, 1.0, goal / deviation.where(~dead, torch.ones_like(deviation)))

@@ -250,6 +250,7 @@ class Retrofit(Algorithm):
         means = parents_means(plan.task) if self.centre else None
         if means is not None:
             centred = replace(self, centre=False).plan(recentred(plan.task, means))
+            assert isinstance(centred, FusionPlan)
             plan = replace(centred, scored=plan.scored)
         task, levels, runtime = plan.task, plan.levels, plan.task.runtime
         walk = Walk(levels, task.inputs, runtime, seed=task.seed, tokens=task.tokens)

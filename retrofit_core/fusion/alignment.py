@@ -14,6 +14,9 @@ from torch import Tensor, fx, nn
 from ..system.device import on_device
 from ..system.duplicates import duplicate
 
+#: What a layer does with its neurons.
+Role = Literal["makes", "reads", "holds"]
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -24,7 +27,7 @@ class Part:
     """Neuron axis"""
     index: Tensor
     """(width, copies) positions of each neuron on the axis; several copies if a flattened convolution is read"""
-    role: Literal["makes", "reads", "holds"]
+    role: Role
     """A layer's rows make neurons, its columns read them; other tensors hold numbers of each"""
     tied: bool = False
     """Whether one layer makes the neurons with this tensor and another reads them with it"""

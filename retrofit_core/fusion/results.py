@@ -14,12 +14,11 @@ from torch import Tensor, nn
 
 from ..networks.checkpoints import load_model, read_metadata, read_tensors, save_model
 from ..networks.levels import Level, single_level
-from ..networks.symmetry import Group
 from ..networks.user_code import NotAllowed
 from ..system import device as devices
 from ..system import files
 from ..system.extras import require
-from .alignment import Alignment
+from .alignment import Alignment, Group
 from .grouping import Grouping
 from .moments import Moments, Rows, grouping_error
 from .targets import Targets, weighted_means

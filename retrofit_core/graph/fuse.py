@@ -59,8 +59,8 @@ class Fusion:
         def ready(tensor: Tensor) -> Tensor:
             return tensor.to(self.device, of_floats if tensor.is_floating_point() else None)
 
-        others = any(leaf.is_floating_point() and leaf.dtype != of_floats for leaf in leaves_of(inputs))
-        moved = pytree.tree_map_only(Tensor, lambda tensor: ready(tensor[:9] if others else tensor), inputs)
+        half = any(leaf.is_floating_point() and leaf.dtype != of_floats for leaf in leaves_of(inputs))
+        moved = pytree.tree_map_only(Tensor, lambda tensor: ready(tensor[:9] if half else tensor), inputs)
         nets = networks_of(of_device, moved)
         say_what_is_left(task.parents[0], nets[-1].graph)
         check_copy(self.model, nets[-1].graph, pytree.tree_map_only(Tensor, lambda tensor: tensor[:3], moved))

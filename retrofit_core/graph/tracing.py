@@ -69,7 +69,7 @@ def trace(model: nn.Module, inputs: Inputs, *, logits: Sequence[str | int] = (),
     assembly = _Assembly(model, given)
     graph = assembly.graph(calls, others, outputs)
     for number in assembly.reads:  # would it do something else? A warning does not matter
-        flipped = list[Call]()
+        flipped = []
         if not fallback:
             with suppress(Exception):  # such as an assertion of the code
                 flipped = _recorded(model, *pytree.tree_unflatten(given, structure), flip=number)[0]

@@ -52,7 +52,9 @@ def groups_of(nets: Sequence[Network], reports: Sequence[LevelReport]) -> Groups
             theirs, ours = groups.places(space, number)
             groups.labels[space] = (reports[number].labels[theirs[:, 0], None] == ours[:, 0]).int().argmax(1)
         if (family := nets[-1].spaces[space].family) is not None:
-            own, fused = groups.parts_in(space), nets[-1].spaces[space].parts[groups.labels[space]]
+            own, parts = groups.parts_in(space), nets[-1].spaces[space].parts
+            assert parts is not None  # it has a family
+            fused = parts[groups.labels[space]]
             groups.parts[family] = fused.new_empty(int(own.max()) + 1).index_copy_(0, own, fused)
     return groups
 
