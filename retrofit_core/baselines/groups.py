@@ -80,9 +80,9 @@ def _roles(net: Network) -> dict[Key, tuple[Role, bool]]:
 
     A tied weight that makes neurons along one axis reads them along the other, so that it is averaged once.
     """
-    roles: dict[Key, tuple[str, bool]] = {}
+    roles: dict[Key, tuple[Role, bool]] = {}
     for op in (op for layer in net.layers for op in layer.operations if op.groups == 1):
-        new = dict[Key, str]()
+        new = dict[Key, Role]()
         for name, axis in net.spaces.neurons.axes:
             if name in op.weight.names:
                 shape = net.weights[name].shape

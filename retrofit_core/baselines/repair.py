@@ -40,7 +40,7 @@ def reset_norms(
         Facts: kind "reset", number of "layers" that were set, and of their "dead" neurons, which do not vary.
     """
     norms = {
-        node.all_input_nodes[0]: [graph.names[vector] for vector in node.args[3:5]]
+        node.all_input_nodes[0]: [graph.names[vector] for vector in node.args[3:5] if isinstance(vector, fx.Node)]
         for node in graph.nodes
         if name_of(node) == "batch_norm" and node.args[3] in graph.names and graph.users[node.args[3]] == [node]
     }
