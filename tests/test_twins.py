@@ -179,7 +179,8 @@ def assert_found_again(name, method):
             level for level in result.levels if level.weights is None
         ]  # a head has no neurons of its own, but directions
         assert all(level.grouping_error <= 1e-8 * max(1.0, level.energy) for level in levels)
-        if method not in (*RETROFITTING, "PLeaS"):  # solutions, unique up to rounding
+        # solutions, unique up to rounding; and a function that does not read its keys' biases
+        if method not in (*RETROFITTING, "PLeaS") and name != "shifted windows in a function":
             for key, tensor in tensors(result.model).items():
                 assert_close(tensor.nan_to_num(), tensors(model)[key].nan_to_num(), 1e-9)  # masks are infinite
         if second is not twin:  # each neuron with itself

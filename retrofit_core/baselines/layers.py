@@ -59,17 +59,19 @@ def _readers(net: Network, node: fx.Node) -> set[fx.Node]:
     return found
 
 
-def refuse_other_numbers(nets: Sequence[Network], method: str) -> None:
+def refuse_other_numbers(nets: Sequence[Network], method: str, *, aligning: bool = False) -> None:
     """Refuse networks that compute with buffers of other numbers, as where these normalise inputs, for methods that take the
     layers' inputs for those of the averaged network.
 
     Args:
         method: its name, to start the message.
+        aligning: whether numbers for neurons go with these, so that they may stand in another order.
     Raises:
         ValueError: names a buffer and the numbers.
     """
+    of_neurons = {name for space in nets[0].spaces.spaces for name, _ in space.axes if aligning}
     for index, net in enumerate(nets[1:], 1):
-        for name in sorted(_before_layers(nets[0])):
+        for name in sorted(_before_layers(nets[0]) - of_neurons):
             one, other = nets[0].weights[name], net.weights[name]
             if one.is_floating_point() and not torch.allclose(one, other.to(one), 1e-5, 1e-6):
                 place = (one - other.to(one)).abs().argmax()

@@ -77,7 +77,7 @@ def test_keys_buttons_clicks_and_back_step_through_the_levels(open_page):
     shown(page, "features.5")
     press_until(page, "Home", f"**level={FIRST}**")
     shown(page, FIRST)
-    page.locator("button:disabled", has_text="Previous").wait_for()
+    page.locator("button:disabled", has_text="Previous").first.wait_for()
     network = page.locator("[aria-label^='The networks drawn with']").first.locator(".nsewdrag").first
     network.scroll_into_view_if_needed()
     box = network.bounding_box()

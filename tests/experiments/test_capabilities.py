@@ -95,7 +95,7 @@ CASES = {
 }
 #: Why a column is not ticked: what the refusals of its cases say.
 REASONS = {
-    ANY: "is not affine in its weights|it is not known which neurons belong together|are one tensor"
+    ANY: "cannot be followed through|is not affine in its weights|it is not known which neurons belong together|are one tensor"
     "|no head to train|tied weights cannot be fitted one level at a time",
     "different depths": "have no counterpart in the fused network|weights cannot be averaged: .* has the shapes",
 }
