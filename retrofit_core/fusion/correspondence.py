@@ -96,7 +96,9 @@ def check_alike(nets: Sequence[Network]) -> None:
                     f"level {ours.name!r}: the parents have {shapes[:-1]} positions per sample and the fused network "
                     f"{shapes[-1]}; outputs can be compared only position by position. Give all of them inputs and strides alike."
                 )
-            if own.table and ours.table and own.operations and len(rows := _rows(nets, number)) > 1:
+            layers = [of.layers[number] for of in nets if ours.kind == own.kind == "Embedding"]
+            rows = [len(of.weights[it.operations[0].weight.names[0]]) for of, it in zip(nets, layers, strict=False)]
+            if len(set(rows)) > 1:
                 raise ValueError(
                     f"level {ours.name!r}: the parents' embeddings hold {rows[:-1]} rows and the fused network's {rows[-1]}; "
                     "row t is fused with row t. Give all of them the same tokens."
@@ -111,13 +113,6 @@ def check_alike(nets: Sequence[Network]) -> None:
                     f"level {ours.name!r}: its neurons are of different kinds in a parent and in the fused network, or skips "
                     "join them to others, so they do not correspond. Give all of them one architecture."
                 )
-
-
-def _rows(nets: Sequence[Network], number: int) -> list[int]:
-    """Rows of each network's embedding; empty if they are equally many."""
-    names = [net.layers[number].operations[0].weight.names[0] for net in nets]
-    rows = [len(net.weights[name]) for net, name in zip(nets, names, strict=True)]
-    return rows if len(set(rows)) > 1 else []
 
 
 def check_groupings(groups: Groups) -> None:
