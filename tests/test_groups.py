@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from retrofit_core import METHODS
-from retrofit_core.baselines.rebasin import reordered
 from retrofit_core.fusion.alignment import mapped
 from retrofit_core.graph.graph import load, weights_of
+from retrofit_core.networks.symmetry.maps import reordered_tensors
 from retrofit_core.system.duplicates import duplicate
 from tests.marks import each_case
 from tests.networks import mlp, normal
@@ -27,7 +27,7 @@ def test_mapping_with_permutations_is_permuting_and_keeps_the_function(name):
     net, groups = net_of(model, x)
     orders = orders_of(groups)
     maps = {group: (torch.eye(len(order)).double()[order].T,) * 2 for group, order in orders.items()}
-    moved = reordered(net.weights, groups, orders)
+    moved = reordered_tensors(net.weights, groups, orders)
     assert_same_function(load(duplicate(model), moved), model, x, 1e-9)
     for name, tensor in mapped(net.weights, net.weights, groups, groups, maps).items():
         assert_close(tensor, moved[name], 1e-14)
@@ -40,7 +40,7 @@ def test_weights_that_a_layer_computes_line_by_line_have_neurons(kind):
     model, x = model.double().eval(), normal(6, *shape)
     net, groups = net_of(model, x)
     assert any(not group.fixed for group in groups)
-    moved = reordered(net.weights, groups, orders_of(groups))
+    moved = reordered_tensors(net.weights, groups, orders_of(groups))
     assert_same_function(load(duplicate(model), moved), model, x, 1e-9)
     assert any(not torch.equal(moved[name], tensor) for name, tensor in weights_of(model).items())
 

@@ -116,7 +116,7 @@ def test_a_head_that_is_not_fused_is_named(method):
     for parameter in parents[0].parameters():
         parameter.requires_grad_(False)  # frozen, and stays so
     options = {"epochs": 1} if method in ("KF-Gradient", "KD") else {}
-    with pytest.warns(Notice, match="only the output 'out' is fused. 'aux' "):
+    with pytest.warns(Notice, match="only the output 'out' is fused. 'aux' lead to other outputs alone"):
         METHODS[method](parents, normal(30, 4), logits="out", device="cpu", **options)
     assert not any(parameter.requires_grad for parameter in parents[0].parameters())
 

@@ -20,13 +20,14 @@ from ..graph.network import Network
 from ..graph.scores import check_scores
 from ..networks.code import check_same_code, parent_names
 from ..networks.norm_statistics import has_statistics
+from ..networks.outputs import say_what_is_left
 from ..system.device import Stopwatch, in_units, of, on_device
 from ..system.duplicates import duplicate
 from ..system.monitor import Monitor
 from ..system.refusals import Refusal
 from ..system.settings import setting
 from .groups import groups_of
-from .inputs import given, leaves, networks, say_what_is_left
+from .inputs import given, leaves, networks
 from .repair import mapped_goals, rescale
 from .repair import reset_norms as reset_norms_of
 from .scores import group_scores
@@ -255,7 +256,7 @@ def plan_alignment(task: Task, value: Averager) -> AlignmentPlan:
         _check_tied(of_net, targets, f"parent {k}")
         _check_rest(net.weights, nets[-1].weights, of_net, targets, f"parent {k}")
     check_scores(nets[:-1], task.importance, task.parents_data())
-    say_what_is_left(task, fused)
+    say_what_is_left(fused, nets[-1].graph.weights)
     for target, *alike in zip(targets, *groups, strict=True):
         count = sum(group.width for group in alike)
         if (need := 2 * 8 * count**2) > task.runtime.memory:

@@ -1,6 +1,7 @@
 """Knowledge distillation of the parents' outputs on the fusion data into a student (Hinton et al. 2015)."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -13,7 +14,8 @@ from ..fusion.eligibility import check_inputs, check_outputs, output_shape
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Plan, Takes, Task
 from ..networks.architectures import ARCHITECTURES, build
-from ..networks.outputs import check_class_scores
+from ..networks.outputs import GivingLogits, check_class_scores, say_what_is_left
+from ..networks.wrappers import wrapper_of
 from ..system.device import default_dtype, on_device
 from ..system.duplicates import duplicate
 from ..system.monitor import Monitor
@@ -21,7 +23,7 @@ from ..system.refusals import Refusal
 from ..system.settings import COUNT, Range, setting
 from ..training.descent import Descent, descend, renew
 from ..training.evaluation import as_logits
-from .inputs import say_what_is_left
+from .inputs import graph_of
 
 #: Batch size of the teachers.
 BATCH = 100
@@ -86,7 +88,9 @@ class Distillation(Descent, Algorithm):
                 f"KD: the parents' outputs have shape {shape} per sample, the student's {student}. Give the student "
                 "the parents' classes."
             )
-        say_what_is_left(task, written[0])
+        if wrapper_of(written[0], GivingLogits) is not None:
+            with suppress(ValueError):  # it need not have a graph
+                say_what_is_left(written[0], graph_of(task, written[0]).weights)
         return Plan(task)
 
     def run(self, plan: Plan) -> FusionResult:

@@ -12,6 +12,7 @@ from ..fusion.grouping import assigned, pairwise_costs
 from ..fusion.moments import Moments
 from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
+from ..networks.symmetry.maps import reordered_tensors
 from ..system.monitor import Monitor
 from ..system.settings import setting
 from .aligned import AlignmentPlan, Averager, Pairs, check_pair, check_widths, lines_of, plan_alignment
@@ -140,7 +141,7 @@ def _forward_pass(
             continue
         done = groups[:index]
         left = incoming(groups, index, dict(first), done)
-        right = incoming(groups, index, reordered(second, groups, orders), done)
+        right = incoming(groups, index, reordered_tensors(second, groups, orders), done)
         cost = torch.cdist(left, right).square()
         orders[group.name] = assigned(cost)[1]
     return orders
@@ -159,22 +160,6 @@ def _gains(
         if part.name.rpartition(".")[2] in ("running_mean", "running_var"):
             continue  # not weights
         tensor = {part.name: second[part.name]}
-        other = reordered(tensor, groups, orders, (part.name, part.axis))[part.name]
+        other = reordered_tensors(tensor, groups, orders, (part.name, part.axis))[part.name]
         total += lines_of(first[part.name], part) @ lines_of(other, part).T
     return total
-
-
-def reordered(
-    state: Mapping[str, Tensor], groups: Sequence[Group], orders: Mapping[str, Tensor], skip: tuple[str, int] = ("", 0)
-) -> dict[str, Tensor]:
-    """Some tensors with neuron orders[group][i] at each place i of a group, but for the axis `skip`."""
-    new, lines = dict(state), dict[tuple[str, int], Tensor]()
-    for group in groups:
-        for part in group.parts if group.name in orders else ():
-            key = (part.name, part.axis)
-            if part.name in new and key != skip:
-                line = lines.setdefault(key, torch.arange(new[part.name].shape[part.axis]))
-                line[part.index] = part.index[orders[group.name].cpu()]
-    for (name, axis), line in lines.items():
-        new[name] = new[name].index_select(axis, line.to(new[name].device))
-    return new

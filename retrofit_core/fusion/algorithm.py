@@ -215,7 +215,7 @@ class Retrofit(Algorithm):
         self.fit.check(levels, task.inputs[:2].to(task.device, task.dtype))
         for parent in levels.parents:
             task.importance.check(Neurons.of(parent))
-        self._check_shares(task, levels)
+        self.check_shares(task, levels.fused[-1].width)
         votes = self.head == "ensemble"
         shape = output_shape(task.parents[0], task.inputs, "parent 0") if self.centre or votes else ()
         if self.centre:
@@ -227,8 +227,13 @@ class Retrofit(Algorithm):
         levels.check_memory(len(task.inputs), task.runtime.memory, name_of(FITS, self.fit))
         return FusionPlan(task, levels=levels)
 
-    def _check_shares(self, task: Task, levels: Levels) -> None:
-        expected = (len(levels.parents), levels.fused[-1].width)
+    def check_shares(self, task: Task, classes: int) -> None:
+        """Check that class shares are given where the head needs them, and nowhere else.
+
+        Raises:
+            ValueError: they are missing, of another shape, or without effect.
+        """
+        expected = (len(task.parents), classes)
         if not self.needs_shares and task.class_shares is not None:
             raise ValueError(
                 f"class_shares have no effect with head={self.head!r}. Use head='shares', or leave them out."

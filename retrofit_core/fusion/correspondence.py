@@ -1,20 +1,16 @@
 """What of the parents corresponds to what of the fused network: layers, neurons and groups."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..graph.graph import Graph
 from ..graph.groups import Groups
 from ..graph.network import Network
 from ..graph.spaces import Space, Spaces
-from ..networks.outputs import GivingLogits
-from ..networks.wrappers import wrapper_of
-from ..system.refusals import Notice, Refusal, cures_of
+from ..system.refusals import Refusal, cures_of
 from .grouping import Grouper
 
 
@@ -43,11 +39,12 @@ def aligned(nets: Sequence[Network]) -> list[Network]:
 
 def _stages(net: Network) -> list[tuple[int, list[int]]]:
     """Positions, and the layers that have so many, of each stage; without the last layer."""
+    return [(at, list(run)) for at, run in groupby(range(len(net.layers) - 1), lambda number: _positions(net, number))]
 
-    def positions(number: int) -> int:
-        return net.spaces.neurons.shape(net.layers[number].place).numel() // net.widths[number]
 
-    return [(at, list(run)) for at, run in groupby(range(len(net.layers) - 1), positions)]
+def _positions(net: Network, number: int) -> int:
+    """Positions per sample of a layer."""
+    return net.spaces.neurons.shape(net.layers[number].place).numel() // net.widths[number]
 
 
 def _showing(net: Network, layers: Sequence[int], fused: Network) -> Network | None:
@@ -79,40 +76,41 @@ def check_alike(nets: Sequence[Network]) -> None:
             f"the parents have {counts} levels and the fused network {len(fused.layers)}; they must have equally many, or change "
             "the number of positions alike. Use a target of the parents' depth."
         )
-    for net in parents:
-        for number, (own, ours) in enumerate(zip(net.layers, fused.layers, strict=True)):
-            one, other = (
-                {(int(space), int(copies)) for space, _, copies in of.columns[number].tolist()} for of in (net, fused)
+    for number, ours in enumerate(fused.layers):
+        layers, columns = [net.layers[number] for net in nets], [net.columns[number] for net in nets]
+        joints = [{(int(space), int(copies)) for space, _, copies in of_net.tolist()} for of_net in columns]
+        counts, in_place = [*map(len, columns)], {space for of_net in joints for space, _ in of_net} == {-1}
+        if in_place and len(set(counts)) > 1:
+            raise ValueError(
+                f"level {ours.name!r}: the parents have {counts[:-1]} classes and the fused network {counts[-1]}; class c is "
+                "fused with class c. Give all of them the same classes (joined_heads)."
             )
-            counts = [len(of.columns[number]) for of in nets]
-            if {one for one, _ in (one | other)} == {-1} and len(set(counts)) > 1:
-                raise ValueError(
-                    f"level {ours.name!r}: the parents have {counts[:-1]} classes and the fused network {counts[-1]}; class c is "
-                    "fused with class c. Give all of them the same classes (joined_heads)."
-                )
-            shapes = [of.spaces.neurons.shape(of.layers[number].place).numel() // of.widths[number] for of in nets]
-            if not ours.mixes and len(set(shapes)) > 1:
-                raise ValueError(
-                    f"level {ours.name!r}: the parents have {shapes[:-1]} positions per sample and the fused network "
-                    f"{shapes[-1]}; outputs can be compared only position by position. Give all of them inputs and strides alike."
-                )
-            layers = [of.layers[number] for of in nets if ours.kind == own.kind == "Embedding"]
-            rows = [len(of.weights[it.operations[0].weight.names[0]]) for of, it in zip(nets, layers, strict=False)]
+        positions = [_positions(net, number) for net in nets]
+        if not ours.mixes and len(set(positions)) > 1:
+            raise ValueError(
+                f"level {ours.name!r}: the parents have {positions[:-1]} positions per sample and the fused network "
+                f"{positions[-1]}; outputs can be compared only position by position. Give all of them inputs and strides alike."
+            )
+        kinds = {layer.kind for layer in layers}
+        if kinds == {"Embedding"}:
+            rows = [
+                len(net.weights[layer.operations[0].weight.names[0]]) for net, layer in zip(nets, layers, strict=True)
+            ]
             if len(set(rows)) > 1:
                 raise ValueError(
                     f"level {ours.name!r}: the parents' embeddings hold {rows[:-1]} rows and the fused network's {rows[-1]}; "
                     "row t is fused with row t. Give all of them the same tokens."
                 )
-            if (own.parts > 1) != (ours.parts > 1):
-                raise ValueError(
-                    f"level {ours.name!r}: a convolution is grouped in a parent or in the fused network, and not in the other, "
-                    "so their neurons do not correspond. Give all of them one architecture."
-                )
-            if one != other or own.kind != ours.kind:
-                raise ValueError(
-                    f"level {ours.name!r}: its neurons are of different kinds in a parent and in the fused network, or skips "
-                    "join them to others, so they do not correspond. Give all of them one architecture."
-                )
+        if len({layer.parts > 1 for layer in layers}) > 1:
+            raise ValueError(
+                f"level {ours.name!r}: a convolution is grouped in a parent or in the fused network, and not in the other, "
+                "so their neurons do not correspond. Give all of them one architecture."
+            )
+        if len(kinds) > 1 or any(of_net != joints[-1] for of_net in joints):
+            raise ValueError(
+                f"level {ours.name!r}: its neurons are of different kinds in a parent and in the fused network, or skips "
+                "join them to others, so they do not correspond. Give all of them one architecture."
+            )
 
 
 def check_groupings(groups: Groups) -> None:
@@ -144,22 +142,6 @@ def check_groupings(groups: Groups) -> None:
                     groups.grouping.check(tuple(theirs), ours)
             except ValueError as error:
                 raise Refusal(f"level {name!r}: {error}", *cures_of(error)) from error
-
-
-def say_what_is_left(model: nn.Module, graph: Graph) -> None:
-    """Warn (`Notice`) of layers that lead to other outputs alone: they do not fit the fused neurons that they read."""
-    chosen = wrapper_of(model, GivingLogits)
-    left = dict.fromkeys(name.rpartition(".")[0] for name, _ in model.named_parameters() if name not in graph.weights)
-    if chosen is not None and left:
-        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
-        warnings.warn(
-            Notice(
-                f"only the output {chosen.which!r} is fused. {', '.join(map(repr, [*left][:3]))}{more} lead to other outputs "
-                "alone and are not fused: they read neurons that have changed. Do not use these outputs, or train the layers "
-                "anew."
-            ),
-            stacklevel=2,
-        )
 
 
 def groups_in_words(groups: Groups) -> list[str]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from ..fusion.correspondence import aligned, check_alike, check_groupings, say_what_is_left
+from ..fusion.correspondence import aligned, check_alike, check_groupings
 from ..fusion.fit import Gradient, Ridge
 from ..fusion.fit.heads import read_back
 from ..fusion.grouping import Grouping, assigned, level_generator
@@ -20,7 +20,7 @@ from ..fusion.moments import dual_bytes, dual_is_cheaper
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Task, unpacking
 from ..networks.norm_statistics import reset_statistics
-from ..networks.outputs import check_class_scores
+from ..networks.outputs import check_class_scores, say_what_is_left
 from ..system import device as devices
 from ..system.device import in_units
 from ..system.duplicates import duplicate
@@ -62,7 +62,7 @@ class Fusion:
         half = any(leaf.is_floating_point() and leaf.dtype != of_floats for leaf in leaves_of(inputs))
         moved = pytree.tree_map_only(Tensor, lambda tensor: ready(tensor[:9] if half else tensor), inputs)
         nets = networks_of(of_device, moved)
-        say_what_is_left(task.parents[0], nets[-1].graph)
+        say_what_is_left(task.parents[0], nets[-1].graph.weights)
         check_copy(self.model, nets[-1].graph, pytree.tree_map_only(Tensor, lambda tensor: tensor[:3], moved))
         leaves, sample = leaves_of(inputs), [leaf[:2] for leaf in leaves_of(moved)]
         attentions = zip(*(heads_of(net, sample) for net in nets), strict=True)
@@ -117,19 +117,11 @@ class Fusion:
 
     def _check_classes(self) -> None:
         """Check that the outputs are class scores, and the shares are theirs, where the head needs them."""
-        method, shares = self.method, self.task.class_shares
-        expected = (len(self.nets) - 1, self.fused.widths[-1])
-        if not method.needs_shares and shares is not None:
-            raise ValueError(
-                f"class_shares have no effect with head={method.head!r}. Use head='shares', or leave them out."
-            )
+        method = self.method
         for output in self.fused.graph.outputs if method.head.startswith("ensemble") else ():
             shape = self.fused.spaces.neurons.shape(output)[1:]
             check_class_scores(shape, f"head={method.head!r}", "Use head='scores'.", ("head", "scores"))
-        if method.needs_shares and (shares is None or tuple(shares.shape) != expected):
-            raise ValueError(
-                f"head={method.head!r} needs class_shares of shape {expected}: each parent's share of each class."
-            )
+        method.check_shares(self.task, self.fused.widths[-1])
 
     @torch.no_grad()
     def run(self) -> FusionResult:

@@ -4,7 +4,7 @@ Dicts, tuples and objects may hold logits among other outputs. Class scores are 
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import prod
 from typing import Any
@@ -61,6 +61,31 @@ def say_probabilities(network: str) -> None:
     """Tell (`Notice`) that a network returns probabilities."""
     notice = f"{network} returns probabilities (each row sums to 1): their logarithms are taken as logits."
     warnings.warn(Notice(notice), stacklevel=3)
+
+
+def say_what_is_left(model: nn.Module, read: Container[str]) -> None:
+    """Warn (`Notice`) of layers that lead to other outputs alone, see `say_left`.
+
+    Args:
+        model: the network whose weights the fused network starts from.
+        read: names of the parameters that lead to the output which is fused.
+    """
+    say_left(model, [name.rpartition(".")[0] or name for name, _ in model.named_parameters() if name not in read])
+
+
+def say_left(model: nn.Module, layers: Iterable[str]) -> None:
+    """Warn (`Notice`) that layers of a network of which one output is fused are left: they do not fit the fused neurons that they
+    read."""
+    chosen, names = wrapper_of(model, GivingLogits), [repr(name) for name in dict.fromkeys(layers)]
+    if chosen is not None and names:
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        warnings.warn(
+            Notice(
+                f"only the output {chosen.which!r} is fused. {', '.join(names[:3])}{more} lead to other outputs alone and are "
+                "not fused: they read neurons that have changed. Do not use these outputs, or train the layers anew."
+            ),
+            stacklevel=3,
+        )
 
 
 class CopyingInput(Wrapper):

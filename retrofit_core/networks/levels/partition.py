@@ -1,6 +1,5 @@
 """Partition a model: trace it, cut it where one tensor is alive or after every layer, check (paper sec. 3; docs/method.md)."""
 
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -9,10 +8,9 @@ from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
 from ...system.device import exact
-from ...system.refusals import Notice
 from ...system.registry import first_line
 from ..copies import fed
-from ..outputs import GivingLogits, as_classifier
+from ..outputs import GivingLogits, as_classifier, say_left
 from ..packing import TakingPacked
 from ..wrappers import class_name, refuse_archived, unwrapped, wrapper_of
 from .building import build_level
@@ -124,24 +122,13 @@ def say_what_is_left(model: nn.Module, example: Tensor, traced: Trace | None = N
         example: (B, ...) input; the first two samples are run.
         traced: its trace, if there is one.
     """
-    chosen = wrapper_of(model, GivingLogits)
-    if chosen is None:
+    if wrapper_of(model, GivingLogits) is None:
         return
     with suppress(ValueError):  # what cannot be traced is refused where that matters
         graph = (traced or trace(model, (), fed(model, example[:2]), whole=True)).graph
         needed = ancestors(next(node for node in graph.nodes if node.op == "output"))
         fused = {node.target for node in needed}  # a layer that also leads to the chosen output
-        others = [node.target for node in graph.nodes if parameter_count(node) and node.target not in fused]
-        layers = [repr(str(target)) for target in dict.fromkeys(others)]
-        if layers:
-            more = f" and {len(layers) - 3} more" if len(layers) > 3 else ""
-            warnings.warn(
-                Notice(
-                    f"only the output {chosen.which!r} is fused. {', '.join(layers[:3])}{more} lead to other outputs alone and "
-                    "are not fused: they read neurons that have changed. Do not use these outputs, or train the layers anew."
-                ),
-                stacklevel=2,
-            )
+        say_left(model, [str(n.target) for n in graph.nodes if parameter_count(n) and n.target not in fused])
 
 
 def single_level(kinds: Sequence[str]) -> str:

@@ -186,7 +186,7 @@ def assembled(rules: Rules) -> list[Group]:
     trained = [
         pair for pair, names in zip(groups, makers, strict=True) if pair[1].fixed or not names or names - buffers
     ]  # a tied head reads its classes, and only a buffer may make them
-    return _named_apart([group for _, group in sorted(trained, key=lambda pair: pair[0])])
+    return named_apart([group for _, group in sorted(trained, key=lambda pair: pair[0])])
 
 
 def _separate(kinds: Tensor, neurons: Tensor, marks: Tensor) -> None:
@@ -313,8 +313,8 @@ def _behind(node: fx.Node, axis: int, rules: Rules) -> fx.Node:
     return node
 
 
-def _named_apart(groups: list[Group]) -> list[Group]:
-    """Number several groups of one module (the heads of an attention)."""
+def named_apart(groups: Sequence[Any]) -> list[Any]:
+    """Groups, of which several of one module (the heads of an attention) are numbered."""
     counts = Counter(group.name for group in groups)
     numbers = {name: iter(range(count)) for name, count in counts.items()}
     return [

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -72,11 +73,12 @@ def reordered(model: nn.Module, groups: Sequence[Group], orders: Mapping[str, Te
 
 def reordered_tensors(
     state: Mapping[str, Tensor],
-    groups: Sequence[Group],
+    groups: Sequence[Any],
     orders: Mapping[str, Tensor],
     skip: tuple[str, int] | None = None,
 ) -> dict[str, Tensor]:
-    """Permute the neurons of groups in the given tensors (a state or part of one), leaving the axis `skip`."""
+    """Permute the neurons of groups, whose parts have a name, an axis and an index, in the given tensors (a state or part of
+    one), leaving the axis `skip`."""
     new, lines = dict(state), dict[tuple[str, int], Tensor]()
     for group in groups:
         for part in group.parts if group.name in orders else ():
