@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.levels import Affine as AffineForm
-from ..networks.levels import Heads, Level, is_branched
+from ..networks.levels import Heads, Level
 from ..networks.levels.kinds import AffineLayer
 from .joint_spaces import Levels
 from .walk import Step
@@ -54,39 +54,6 @@ def reads(levels: Levels, index: int, groups: Callable[[int], Groups]) -> tuple[
             return None
         found.append(groups(read.maker) if read.maker >= 0 else None)
     return tuple(found)
-
-
-def is_mapped_chain(levels: Levels) -> bool:
-    """Whether the networks are plain chains of layers, and the parents' weights can be mapped to every level's inputs."""
-    if is_branched(levels.fused) or any(parent.why_not_affine for network in levels.parents for parent in network):
-        return False
-    try:
-        check_mapped(levels)
-    except ValueError:
-        return False
-    return True
-
-
-def check_mapped(levels: Levels) -> None:
-    """Check before any work that the parents' weights can be mapped to every level's inputs, whatever the groups.
-
-    Raises:
-        ValueError: see `mapped_weights`.
-    """
-
-    def groups(maker: int) -> Groups:
-        width, device = levels.fused[maker].width, next(levels.model.parameters()).device
-        return [torch.arange(of_parent, device=device) % width for of_parent in levels.widths(maker)], width
-
-    for index, level in enumerate(levels.fused):
-        if isinstance(level.form, AffineForm):
-            found = reads(levels, index, groups)
-            if found is None:
-                raise ValueError(_unmapped(level))
-            for k, parent in enumerate(levels.parents if not level.form.parts else ()):
-                assert isinstance(parent[index].form, AffineForm)
-                for layer, theirs, previous in zip(level.form.layers, parent[index].form.layers, found, strict=True):
-                    _inputs(level, k, layer, theirs, previous)
 
 
 def mapped_weights(

@@ -5,6 +5,6 @@ A fit is a subclass of `Fit`, whose fields are its options, and one line in FITS
 
 from .base import Fit
 from .gradient import Gradient
-from .ridge import Ridge, missing_targets
+from .ridge import Ridge
 
 FITS: dict[str, type[Fit]] = {"ridge": Ridge, "gradient": Gradient}
