@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from retrofit_core import METHODS
-from retrofit_core.baselines.rebasin import reordered
+from retrofit_core.networks.symmetry.maps import reordered_tensors
 from retrofit_core.baselines.transformer import apart, central
 from retrofit_core.graph.graph import load
 from retrofit_core.networks.architectures import build
@@ -185,7 +185,7 @@ def test_exchanged_heads_are_found_again(name, mode):
             blocks = torch.arange(group.width).view(heads, -1)
             orders[group.name] = blocks.roll(1, 0).flatten()
     assert len(orders) == 6
-    twin = load(copy.deepcopy(model), reordered(net.weights, groups, orders))
+    twin = load(copy.deepcopy(model), reordered_tensors(net.weights, groups, orders))
     assert_same_function(twin, model, x, 1e-10)
     fused = transformer_otfusion([model, twin], x, mode=mode, solver="exact").model
     assert_same_function(fused, model, normal(5, *shape, seed=9), 1e-10)
