@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from retrofit_core import METHODS
-from retrofit_core.networks.symmetry.maps import reordered_tensors
 from retrofit_core.baselines.transformer import apart, central
 from retrofit_core.graph.graph import load
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.symmetry import shuffled, tensors
+from retrofit_core.networks.symmetry.maps import reordered_tensors
 from tests.families import network
 from tests.marks import each_case, spread
 from tests.networks import VGG_SHAPE, initialised, mlp, normal
