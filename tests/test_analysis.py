@@ -49,6 +49,11 @@ CASES = {
         (1, 2, 3),
         {"target": flat_mlp((6, 7, 5, 3), 1), "toward": "zero"},
     ),
+    "mlp, a deeper parent": (
+        lambda: [flat_mlp((6, 8, 8, 7, 3)), flat_mlp(seed=1)],
+        (1, 2, 3),
+        {"target": flat_mlp(seed=2), "grouping": "hungarian"},
+    ),
     "cnn": (lambda: [cnn(seed=k) for k in range(2)], CNN_SHAPE, {"grouping": "kmeans"}),
     "cnn, gradient": (
         lambda: [cnn((4, width), seed=k) for k, width in enumerate((5, 7))],
@@ -116,7 +121,7 @@ def cases():
 
 
 @pytest.mark.slow
-@each_case("name", CASES)
+@each_case("name", [name for name in CASES if "deeper" not in name])  # it has no reports of its own layers
 @torch.no_grad()
 def test_stopping_before_and_after_all_levels_is_the_ensemble_and_the_fused_network(name, cases):
     """The formula itself at both ends: a parent that reads its own neurons, or all of them the fused network's classes."""
@@ -151,6 +156,25 @@ def test_stopping_between_levels_runs_the_parents_own_layers_on_their_representa
             mean = mean + parent[end:](torch.stack([h[:, k] for k in chosen], 1)).softmax(1) / len(case.parents)
             start += width
         assert accuracy == pytest.approx(100 * (mean.argmax(1) == truth).double().mean().item())
+
+
+@torch.no_grad()
+def test_a_deeper_parent_goes_on_behind_the_layer_that_corresponds():
+    """Its second and third layers count as one."""
+    case = Case("mlp, a deeper parent")
+    analysis, fused, x = case.analysed(), case.result.model, case.test.inputs()
+    ends = {len(fused): [2, 4], len(case.parents[0]): [2, 6]}  # behind the layers of a network of so many modules
+    for number, report in enumerate(case.result.levels[:-1]):
+        h, mean, of_parents = fused[: ends[len(fused)][number]](x), 0, []
+        for parent, of_parent in zip(case.parents, report.labels.split(report.widths), strict=True):
+            end = ends[len(parent)][number]
+            mean = mean + parent[end:](h[:, of_parent]).softmax(1) / 2
+            of_parents.append(parent[:end](case.x))
+        right = (mean.argmax(1) == case.test.labels).double().mean()
+        assert analysis.accuracy[number + 1] == pytest.approx(100 * right.item())
+        f, z = fused[: ends[len(fused)][number]](case.x)[:, report.labels], torch.cat(of_parents, 1)
+        expected = [np.corrcoef(one, other)[0, 1] ** 2 for one, other in zip(f.T.numpy(), z.T.numpy(), strict=True)]
+        assert analysis.levels[number].kept.tolist() == pytest.approx(expected, abs=1e-5)
 
 
 # --- scores and groupings --------------------------------------------------------------------------------------------

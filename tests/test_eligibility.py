@@ -5,9 +5,10 @@ import pytest
 import torch
 from torch import nn
 
+from retrofit_core.networks.architectures import build
 from tests.flat import fuse
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, cnn, initialised, labels, mlp, normal
+from tests.networks import CNN_SHAPE, VIT, cnn, initialised, labels, mlp, normal
 from tests.properties import untouched
 from tests.test_levels import Around
 
@@ -42,6 +43,12 @@ REFUSALS = {
         X,
         KF,
         r"the parents have \[3, 2\] levels and the fused network 3; they must have equally many",
+    ),
+    "numbers of attentions": (
+        [build({**VIT, "depth": depth}, seed=0).double() for depth in (1, 2)],
+        IMAGES,
+        KF,
+        r"the parents have \[8, 14\] levels and the fused network 8; they must have equally many",
     ),
     "positions": (
         [

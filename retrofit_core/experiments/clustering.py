@@ -48,12 +48,12 @@ def clustering(
     inputs = read_inputs(config)
     x = inputs.fusion[0].to(device)
     parents = networks_of([model.to(device) for model in inputs.models], x)
-    layers = parents[0].layers
+    layers = min((net.layers for net in parents), key=len)
     if not 0 <= level < len(layers):
         raise ValueError(f"the parents have the levels 0 to {len(layers) - 1}. Found {level}.")
     z = torch.cat([_outputs(net, level, x) for net in parents], 1).double()
     gram, widths = z.T @ z, tuple(net.widths[level] for net in parents)
-    convolutions = [index for index, layer in enumerate(layers) if layer.kind == "conv"]
+    convolutions = [index for index, layer in enumerate(layers) if layer.kind.startswith("Conv")]
     convolution = convolutions[-1] if convolutions else max(0, len(layers) - 2)  # else the last before the classes
     assert isinstance(inputs.importance, list)
     labels, singletons, histograms, scored = {}, {}, {}, {}

@@ -65,9 +65,10 @@ class Fusion:
         say_what_is_left(task.parents[0], nets[-1].graph.weights)
         check_copy(self.model, nets[-1].graph, pytree.tree_map_only(Tensor, lambda tensor: tensor[:3], moved))
         leaves, sample = leaves_of(inputs), [leaf[:2] for leaf in leaves_of(moved)]
-        attentions = zip(*(heads_of(net, sample) for net in nets), strict=True)
+        attentions = [heads_of(net, sample) for net in nets]
+        alike = len({(len(net.layers), len(of_net)) for net, of_net in zip(nets, attentions, strict=True)}) == 1
         #: The heads of each attention in each network
-        self.heads = [list(of_nets) for of_nets in attentions if all(of_nets)]
+        self.heads = [list(of_nets) for of_nets in zip(*attentions, strict=True) if all(of_nets)] if alike else []
         #: Parameters and buffers that are not fitted and not yet written
         self.carried = _carried(nets[-1])
         if isinstance(method.fit, Gradient):

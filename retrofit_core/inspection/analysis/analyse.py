@@ -128,8 +128,11 @@ def analyse(
         rows = torch.arange(len(test))
         if len(test) > TEST_IMAGES:
             rows = balanced(test.labels, TEST_IMAGES, generator=torch.Generator().manual_seed(config["seed"]))
-        measured = accuracy_by_level(groups, reports, test, rows, _named(monitor, "analysis: accuracy by level"))
-        samples = len(rows)
+        try:
+            measured = accuracy_by_level(groups, reports, test, rows, _named(monitor, "analysis: accuracy by level"))
+            samples = len(rows)
+        except ValueError as error:
+            missing["accuracy"] = str(error)
     accuracy, knows = ([each[name] for each in measured] for name in ("accuracy", "knows"))
     return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, knows)
 

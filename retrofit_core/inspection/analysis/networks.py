@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from torch import nn
 
+from ...fusion.correspondence import aligned
 from ...fusion.results import LevelReport
 from ...graph.blocks import Block, in_blocks
 from ...graph.groups import Groups
@@ -28,6 +29,7 @@ def fused_networks(
     nets = networks_of(models, inputs, logits)
     if any(report.form == "gradient" for report in reports):
         nets = [_as_fitted(net, reports) for net in nets]
+    nets = aligned(nets)
     found = [
         ([net.widths[number] for net in nets[:-1]], nets[-1].widths[number]) for number in range(len(nets[-1].layers))
     ]

@@ -23,11 +23,10 @@ def stopped(groups: Groups, reports: Sequence[LevelReport], batch: Batch) -> Ite
         groups: see `groups_of`.
         reports: of the fusion's layers.
     Raises:
-        ValueError: the networks are not of one code, or neurons lie along several axes where the fusion stops.
+        ValueError: more than the last layer's output is read behind it, and the networks are not of one code; or neurons lie
+            along several axes there.
     """
     *parents, fused = groups.nets
-    if len({len(net.graph.nodes) for net in groups.nets}) > 1:
-        raise ValueError("the networks have other operations, so none can go on where another one stopped.")
     walk = Walk(fused.graph, [batch], next(iter(fused.weights.values())).device, 1 << 62)
     for number, layer in enumerate(fused.layers):
         walk.go([layer.end], walk.memory)
@@ -38,7 +37,7 @@ def stopped(groups: Groups, reports: Sequence[LevelReport], batch: Batch) -> Ite
         for k, net in enumerate(parents):
             given = net.graph.given([tensor.to(walk.device) for tensor in batch])
             for node, value in values.items():
-                given[net.graph.nodes[fused.graph.place[node]]] = _read(groups, reports, k, node, value)
+                given[_counterpart(fused, net, node)] = _read(groups, reports, k, node, value)
             found += net.graph.run(net.weights, given, net.graph.outputs[:1]).values()
         yield found
 
@@ -59,6 +58,16 @@ def groups_of(nets: Sequence[Network], reports: Sequence[LevelReport]) -> Groups
     return groups
 
 
+def _counterpart(fused: Network, net: Network, node: fx.Node) -> fx.Node:
+    """The node of a parent that corresponds to a node of the fused network."""
+    for ours, theirs in zip(fused.layers, net.layers, strict=True):
+        if ours.place is node:
+            return theirs.place
+    if len(net.graph.nodes) != len(fused.graph.nodes):
+        raise ValueError("the networks have other operations, so none can go on where another one stopped.")
+    return net.graph.nodes[fused.graph.place[node]]
+
+
 def _read(groups: Groups, reports: Sequence[LevelReport], k: int, node: fx.Node, value: Tensor) -> Tensor:
     """A parent's value of a node from the fused network's."""
     fused, net = groups.fused, groups.nets[k]
@@ -76,5 +85,5 @@ def _read(groups: Groups, reports: Sequence[LevelReport], k: int, node: fx.Node,
         return value
     if len(axes) > 1:
         raise ValueError("its neurons lie along several axes of a tensor where the fusion stops.")
-    theirs = net.spaces.columns(net.graph.nodes[fused.graph.place[node]], axes[0])
+    theirs = net.spaces.columns(_counterpart(fused, net, node), axes[0])
     return value.index_select(axes[0], groups.across(k, theirs, fused.spaces.columns(node, axes[0])).to(value.device))
