@@ -28,8 +28,6 @@ from tests.networks import CNN_SHAPE, VIT, batchnorm_cnn, cnn, labels, mlp, norm
 from tests.properties import as_groups, assert_close, untouched
 
 EVERY = ("uniform", "conductance", "deeplift")
-#: DeepLIFT's rule of max pooling counts also behind an activation function in the analysis, but not yet in the fusion.
-POOLED = ("BatchNorm", "cnn", "cnn, gradient")
 
 
 def flat_mlp(sizes=(6, 8, 7, 3), seed=0):
@@ -184,10 +182,10 @@ def test_a_deeper_parent_goes_on_behind_the_layer_that_corresponds():
 @pytest.mark.parametrize("name", ["mlp", "mlp, three parents of other widths", "BatchNorm"])
 def test_scores_are_those_that_a_run_with_this_importance_uses(name, cases):
     case, analysis = cases(name)
-    for importance in EVERY[:2] if name in POOLED else EVERY:
+    for importance in EVERY:
         expected = case.fused(importance=importance).levels
         for level, report in zip(analysis.levels, expected, strict=True):
-            assert_close(level.scores[importance], report.scores, 1e-6)
+            assert torch.equal(level.scores[importance], report.scores)
 
 
 @pytest.mark.slow
@@ -234,7 +232,7 @@ def test_the_first_row_is_the_runs_own_grouping(name, cases):
 def test_other_rows_are_what_runs_with_that_score_and_seed_make_of_the_first_level(name, cases):
     """Its Gram matrix does not depend on what was fused before."""
     case, analysis = cases(name)
-    for importance in EVERY[:2] if name in POOLED else EVERY:
+    for importance in EVERY:
         label_rows = analysis.levels[0].labels[importance]
         assert len(label_rows) == SEEDS
         for seed in (0, 1, SEEDS - 1):

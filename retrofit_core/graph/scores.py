@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 
 from ..fusion.importance import Conductance, DeepLift, Importance, Neurons, Place, Scores, importance_name
@@ -21,7 +21,7 @@ from ..system.labels import check_classes
 from ..system.monitor import Monitor
 from ..system.refusals import Refusal
 from .entries import MOVES
-from .graph import Graph, Values, Weights, name_of
+from .graph import Graph, Values, Weights, name_of, words
 from .layers import weight_of
 from .network import Network
 from .tracing import leaves_of
@@ -29,12 +29,9 @@ from .tracing import leaves_of
 #: Operations that are linear, for which DeepLIFT's rule is the gradient: of any inputs, and of one that depends on the data.
 LINEAR = {"add", "sub", "mean", "sum", "avg_pool", "adaptive_avg_pool", "constant_pad_nd", "pad"} | MOVES
 OF_ONE = {"linear", "conv", "conv_transpose", "batch_norm", "mul", "div", "matmul", "mm", "addmm"}
-#: Operation -> module of torch whose rule is Captum's.
-RULES: dict[str, Callable[..., nn.Module]] = {
-    **{"relu": nn.ReLU, "elu": nn.ELU, "leaky_relu": nn.LeakyReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh},
-    **{"softplus": nn.Softplus, "softmax": nn.Softmax},
-    **{f"max_pool{n}d": pool for n, pool in enumerate((nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d), 1)},
-}
+#: Functions of each entry that Captum has its rule for.
+ENTRYWISE = words("relu elu leaky_relu sigmoid tanh softplus")
+RULED = ENTRYWISE | {"max_pool"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +174,7 @@ def without_rule(net: Network) -> list[str]:
     for node in graph.nodes:
         name, of_data = name_of(node), [other for other in node.all_input_nodes if other in graph.of_data]
         linear = name in LINEAR or (name in OF_ONE and len(of_data) == 1)
-        if of_data and not (linear or _rule(node, net.spaces.neurons.shape(of_data[0])) is not None):
+        if of_data and not (linear or name in RULED):
             missing.append(f"{name}() in {node.meta.get('module', '')!r}")
     return missing
 
@@ -233,29 +230,24 @@ def _check(importance: Importance, neurons: GraphNeurons) -> None:
         )
 
 
-def _rule(node: fx.Node, shape: torch.Size) -> nn.Module | None:
-    """The module of torch that computes an operation, if Captum has a rule for it."""
-    name = name_of(node)
-    if name == "max_pool":
-        return RULES[f"max_pool{len(shape) - 2}d"](*node.args[1:])
-    return RULES[name](*node.args[1:2]) if name in RULES else None
-
-
 def _by_rule(graph: Graph, node: fx.Node, weights: Weights, values: Values) -> Any:
-    """As `Graph.compute`, with gradients by Captum's rules."""
-    source = node.args[0] if node.args else None
-    with_rule = source in graph.of_data and isinstance(values[source], Tensor)
-    if not with_rule or (module := _rule(node, values[source].shape)) is None:
+    """As `Graph.compute`, with gradients by DeepLIFT's rules."""
+    source, name = node.args[0] if node.args else None, name_of(node)
+    if source not in graph.of_data or name not in RULED:
         return Graph.compute(graph, node, weights, values)
-    return _Rule.apply(values[source], lambda x: Graph.compute(graph, node, weights, {**values, source: x}), module)
+    return _Rule.apply(values[source], lambda x: Graph.compute(graph, node, weights, {**values, source: x}), name)
 
 
 class _Rule(torch.autograd.Function):
-    """An operation on samples and their baselines, one after another, whose gradient is that of DeepLIFT."""
+    """An operation on samples and their baselines, one after another, whose gradient is that of DeepLIFT.
+
+    Max pooling: what a maximum rises from the baseline's to the larger of both belongs to the sample's entry, what it falls from
+    there to the sample's to the baseline's entry. So does Captum, but it keeps only one of overlapping windows.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, compute: Callable[[Tensor], Tensor], module: nn.Module) -> Tensor:
-        ctx.x, ctx.compute, ctx.module = x.detach(), compute, module
+    def forward(ctx: Any, x: Tensor, compute: Callable[[Tensor], Tensor], name: str) -> Tensor:
+        ctx.x, ctx.compute, ctx.name = x.detach(), compute, name
         return compute(ctx.x)
 
     @staticmethod
@@ -263,8 +255,13 @@ class _Rule(torch.autograd.Function):
         with torch.enable_grad():
             x = ctx.x.requires_grad_()
             made = ctx.compute(x)
-            (plain,) = torch.autograd.grad(made, x, gradient)
-        ctx.module.input = x.detach()
-        rule = _captum()._core.deep_lift.SUPPORTED_NON_LINEAR[type(ctx.module)]
+        (plain,) = torch.autograd.grad(made, x, gradient, retain_graph=True)
+        rule = _captum()._core.deep_lift.nonlinear
         with torch.no_grad():
-            return rule(ctx.module, x.detach(), made.detach(), plain, gradient), None, None
+            if ctx.name in ENTRYWISE:
+                return rule(None, x, made, plain, gradient), None, None
+            sample, zero = made.chunk(2)
+            larger = sample.maximum(zero)
+            (parts,) = torch.autograd.grad(made, x, gradient * torch.cat([larger - zero, sample - larger]))
+            parts = torch.cat([sum(parts.chunk(2)), torch.zeros_like(parts.chunk(2)[0])])
+            return rule(None, x, parts, plain, torch.ones_like(x)), None, None

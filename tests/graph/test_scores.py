@@ -9,6 +9,7 @@ from retrofit_core.graph.network import networks_of
 from retrofit_core.graph.scores import parents_scores
 from retrofit_core.methods import METHODS
 from retrofit_core.system.monitor import Monitor
+from tests.marks import each_case
 from tests.networks import initialised, labels, normal
 
 
@@ -66,6 +67,21 @@ def test_a_function_of_ones_own_sees_the_tensors_and_their_gradients():
         layer.register_forward_hook(lambda _, __, output: seen.append(output))
     for g, values in zip(torch.autograd.grad(model(x).gather(1, y[:, None]).sum(), seen), found.values, strict=True):
         torch.testing.assert_close(values, by_captum(g * len(x), x), rtol=1e-9, atol=1e-12)
+
+
+OVERLAPPING = nn.MaxPool2d(3, 2, 1)
+
+
+@each_case(
+    "after", [(nn.ReLU(), nn.MaxPool2d(2)), (nn.MaxPool2d(2), nn.ReLU()), (OVERLAPPING,), (nn.ReLU(), nn.Tanh())]
+)
+def test_contributions_sum_to_the_change_of_the_logit(after):
+    """Also where one rule directly follows another, and where windows overlap, which Captum itself does not do."""
+    layers = [nn.Conv2d(2, 5, 3, padding=1), nn.ReLU(), nn.Conv2d(5, 4, 3, padding=1), *after, nn.Flatten()]
+    inputs = nn.Sequential(*layers).double()(normal(1, 2, 6, 6)).shape[1]
+    model = initialised(nn.Sequential(*layers, nn.Linear(inputs, 3)), 0)
+    report = scored(DeepLift(data="fusion"), model, normal(9, 2, 6, 6), labels(9, 3)).report
+    assert report["without_rule"] == [] and max(report["completeness_gap"]) < 1e-12
 
 
 def test_operations_without_a_rule_are_refused_unless_the_gradient_may_stand_in():

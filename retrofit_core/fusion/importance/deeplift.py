@@ -35,8 +35,8 @@ class DeepLift(Importance):
     """DeepLIFT of a neuron for the logit of the true class (Shrikumar et al. 2017), on models that Captum's rules cover.
 
     Rescale rule, zero baseline; the score is the sum over positions of |attribution|, averaged over samples. With
-    `fallback="gradient"`, the report's `completeness_gap` is the error in the sum of each level's attributions (a few per
-    cent with max pooling, 29 % measured on a GELU network).
+    `fallback="gradient"`, the report's `completeness_gap` is the error in the sum of each level's attributions (29 %
+    measured on a GELU network).
     """
 
     title: ClassVar[str] = "DeepLIFT"
