@@ -32,6 +32,8 @@ from breadth_table import TOLERANCE, table
 from machine import read, write
 from torch import Tensor, nn
 
+from retrofit_core import permuted
+from retrofit_core.baselines.groups import groups_of
 from retrofit_core.fusion.fit import Ridge
 from retrofit_core.fusion.grouping import KMeans
 from retrofit_core.graph.blocks import in_blocks
@@ -40,7 +42,6 @@ from retrofit_core.graph.groups import Groups
 from retrofit_core.graph.heads import heads_of
 from retrofit_core.graph.network import networks_of
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.symmetry import neuron_groups, shuffled
 from retrofit_core.system.registry import first_line
 
 CLASSES, SAMPLES = 5, 6
@@ -251,7 +252,8 @@ def levels_of(model: nn.Module, x: Tensor) -> dict[str, Any]:
 
 def aligned(model: nn.Module, x: Tensor) -> dict[str, Any]:
     """Groups of neurons; that a copy in another order computes the same is checked when they are read off."""
-    groups = sum(not group.fixed and group.width > 1 for group in neuron_groups(model, x))
+    (net,) = networks_of([model], x, parts=False)
+    groups = sum(not group.fixed and group.width > 1 for group in groups_of(net, model))
     return {"groups": groups} if groups else {"reason": "no neurons may change places"}
 
 
@@ -268,7 +270,7 @@ QUESTIONS = (levels_of, aligned, closed_form)
 
 def realigned(model: nn.Module, x: Tensor) -> dict[str, Any]:
     """The difference that the mean of network and twin makes, once their neurons are aligned."""
-    twin = shuffled(model, x, torch.Generator().manual_seed(3))
+    twin = permuted(model, x, 3)
     for method in ("OTFusion", "ZipIt"):
         METHODS[method].plan([model, twin], x, device="cpu")
     return compared(model, METHODS["Git-Re-Basin"]([model, twin], x, device="cpu").model, x)
@@ -276,7 +278,7 @@ def realigned(model: nn.Module, x: Tensor) -> dict[str, Any]:
 
 def refitted(model: nn.Module, x: Tensor) -> dict[str, Any]:
     """The same of the closed form without a ridge."""
-    twin = shuffled(model, x, torch.Generator().manual_seed(3))
+    twin = permuted(model, x, 3)
     return compared(model, METHODS["KF-Linear"]([model, twin], x, ridge=0.0, device="cpu").model, x)
 
 

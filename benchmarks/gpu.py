@@ -30,10 +30,11 @@ from retrofit_core.inspection.landscape import Mixtures
 from retrofit_core.methods import RETROFITTING
 from retrofit_core.networks.architectures import build, fitted, parse
 from retrofit_core.runs import RunConfig, read_inputs
+from retrofit_core.runs.parents import train_parents
 from retrofit_core.system import device as devices
 from retrofit_core.system.monitor import Cancelled, Monitor
 from retrofit_core.training import recipe, train
-from retrofit_core.training.parents import TrainConfig, train_parents
+from retrofit_core.training.config import TrainConfig
 
 Unit = Callable[[], dict[str, Any]]
 #: Networks of random weights, and those of a smoke test: how long a closed form takes does not depend on the weights.

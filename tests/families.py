@@ -28,7 +28,19 @@ from torch.nn import (
 )
 from torch.nn import functional as F
 
-from tests.networks import initialised, normal, seeded
+from retrofit_core.networks.architectures import build
+from tests.networks import (
+    CNN_SHAPE,
+    VGG_SHAPE,
+    batchnorm_cnn,
+    cnn,
+    initialised,
+    mlp,
+    normal,
+    residual,
+    seeded,
+    small_torchvision_vgg,
+)
 
 WIDTH, TOKENS, CLASSES = 8, 5, 3
 
@@ -1380,21 +1392,61 @@ FAMILIES = {
 }
 
 
-#: Name -> (how it is made, shape of an input, its groups of neurons and their widths).
+#: Name -> (how it is made, shape of an input, its groups of several neurons and their widths).
 FOLLOWED = {
     "two heads weighed by a softmax over a list": (
         weighed,
         FLAT,
-        {"first": 6, "second": 6, "early": 3, "shares[0]": 1, "shares[1]": 1},
+        {"first": 6, "second": 6, "early": 3},
     ),
     "tokens that are mixed": (mixer, IMAGES, {"embed": 6, "wide": 7, "last": 3}),
     "patches and biases of several parts": (unfolded, IMAGES, {"first": 4, "inner[0]": 2, "inner[1]": 4, "last": 3}),
     "sums of products in words": (scored, IMAGES, {"embed": 6, "q": 4, "v": 5, "last": 3}),
-    "groups of a convolution": (grouped, IMAGES, {"first": 3, "gate": 1, "last": 3}),
+    "groups of a convolution": (grouped, IMAGES, {"first": 3, "last": 3}),
     "a BatchNorm over tokens": (over_tokens, (5, 3), {"first": 5, "last": 2}),
     "a transposed convolution": (partial(transposed, 1), IMAGES, {"0": 6, "2": 12, "4": 3, "6": 2}),
     "a transposed convolution of 2 groups": (partial(transposed, 2), IMAGES, {"0": 2, "4": 3, "6": 2}),
     "a transposed convolution of 6 groups": (partial(transposed, 6), IMAGES, {"0": 6, "4": 3, "6": 2}),
+}
+
+
+def of_spec(**spec):
+    return lambda: initialised(build(spec, seed=0), 1)
+
+
+def vision(make, **keywords):
+    return lambda: initialised(getattr(torchvision.models, make)(**keywords), 1)
+
+
+def vision_transformer():
+    model = seeded(1, torchvision.models.VisionTransformer, 16, 8, 2, 4, 24, 32, num_classes=5)
+    torch.nn.init.normal_(model.class_token, generator=torch.Generator().manual_seed(2))  # zeros tell no neuron apart
+    return initialised(model, 1)
+
+
+VIT = {"architecture": "vit", "hidden": 12, "depth": 2, "heads": 3, "mlp_width": 7, "classes": 4, "size": 8}
+#: Common networks in float64: how they are made, and the shape of an input.
+NETWORKS = {
+    "mlp": (mlp, (6,)),
+    "cnn": (cnn, CNN_SHAPE),
+    "vgg with a flatten": (of_spec(architecture="vgg", plan=[3, "M", 4, 5], classes=4, size=8), VGG_SHAPE),
+    "vgg with BatchNorm": (
+        of_spec(architecture="vgg", plan=[3, "M", 4], classes=4, size=8, batch_norm=True),
+        VGG_SHAPE,
+    ),
+    "BatchNorm, no bias": (batchnorm_cnn, CNN_SHAPE),
+    "residual": (residual, CNN_SHAPE),
+    "resnet": (of_spec(architecture="resnet", layers=[2, 2], width=4, classes=4, size=8), VGG_SHAPE),
+    "bottleneck": (of_spec(architecture="resnet", layers=[1, 2], width=3, bottleneck=True, size=8), VGG_SHAPE),
+    "vit": (of_spec(**VIT), VGG_SHAPE),
+    "shared": (lambda: initialised(twice(), 1), (3,)),
+    "joined": (lambda: initialised(side_by_side(), 1), VGG_SHAPE),
+    "gate in a chain": (lambda: initialised(gated(), 1), (6,)),
+    "two heads": (lambda: initialised(early(JOINS["mean"], 8), 1), (6,)),
+    "gated heads": (lambda: initialised(early(JOINS["gated"], 8), 1), (6,)),
+    "torchvision vit": (vision_transformer, (3, 16, 16)),
+    "torchvision vgg_bn": (lambda: small_torchvision_vgg(True).double(), VGG_SHAPE),
+    "torchvision squeezenet": (vision("squeezenet1_1", num_classes=5), (3, 32, 32)),
 }
 
 

@@ -12,11 +12,11 @@ import torch
 import torchvision
 from torch import Tensor, nn
 
+import retrofit_core
 from retrofit_core.data import load
 from retrofit_core.data.splits import sharded, write_splits
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import save_model
-from retrofit_core.networks.symmetry import neuron_groups, reordered
 
 AFFINE = (nn.Linear, nn.Conv2d)
 CNN_SHAPE = (2, 7, 7)
@@ -215,10 +215,7 @@ def permuted(model: nn.Module, seed: int = 7) -> nn.Module:
 
 def shuffled(model: nn.Module, x: Any, seed: int = 7) -> nn.Module:
     """The same of any network whose neurons can be followed; x is what it is run on."""
-    generator = torch.Generator().manual_seed(seed)
-    groups = neuron_groups(model, x)
-    orders = {group.name: torch.randperm(group.width, generator=generator) for group in groups if not group.fixed}
-    twin = reordered(model, groups, orders)
+    twin = retrofit_core.permuted(model, x, seed)
     assert torch.allclose(twin(x), model(x), atol=1e-9)
     return twin
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from retrofit_core.baselines.groups import groups_of
 from retrofit_core.baselines.repair import mapped_goals, rescale, reset_norms
-from retrofit_core.fusion.alignment import Group, tensors
+from retrofit_core.fusion.alignment import Group
 from retrofit_core.fusion.grouping import Grouping
 from retrofit_core.graph.graph import load, weights_of
 from retrofit_core.graph.network import Network, networks_of
@@ -35,9 +35,9 @@ def assert_same_function(left: nn.Module, right: nn.Module, x: Tensor, tolerance
 
 def assert_same_tensors(actual: nn.Module, expected: nn.Module, tolerance: float = 0.0) -> None:
     """Two networks hold the same parameters and buffers: bit for bit, or up to `tolerance` as in `assert_close`."""
-    for name, tensor in tensors(expected).items():
-        assert tolerance or torch.equal(tensors(actual)[name], tensor), name
-        assert_close(tensors(actual)[name], tensor, tolerance)
+    for name, tensor in weights_of(expected).items():
+        assert tolerance or torch.equal(weights_of(actual)[name], tensor), name
+        assert_close(weights_of(actual)[name], tensor, tolerance)
 
 
 def assert_reproduces(model: nn.Module, levels: Sequence[Level], x: Tensor, *, exact: bool = True) -> None:

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from retrofit_core import METHODS, permuted
-from retrofit_core.networks.symmetry import shuffled, tensors
+from retrofit_core.graph.graph import weights_of
+from tests.families import NETWORKS
 from tests.marks import each_case, spread
-from tests.networks import mlp, normal
+from tests.networks import mlp, normal, shuffled
 from tests.properties import assert_close, assert_same_function, untouched
-from tests.test_symmetry import NETWORKS
 from tests.test_twins import twins
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ def pair(name):
     """Two networks that have nothing in common but their widths, and data."""
     make, shape = NETWORKS[name]
     first, x = make(), normal(30, *shape)
-    second = shuffled(first, x, torch.Generator().manual_seed(3))
+    second = shuffled(first, x, 3)
     for number, parameter in enumerate(second.parameters()):
         parameter.data += normal(*parameter.shape, seed=50 + number)
     return [first, second], x
@@ -42,7 +42,7 @@ def pair(name):
 
 def mean_of_parents(alignment):
     """The weighted mean of the aligned parents' parameters and statistics."""
-    states = [tensors(parent) for parent in alignment.parents()]
+    states = [weights_of(parent) for parent in alignment.parents()]
     return {
         name: sum(share * state[name].double() for share, state in zip(alignment.shares, states, strict=True))
         for name, tensor in states[0].items()
@@ -56,9 +56,9 @@ def test_the_aligned_parent_of_a_shuffled_copy_is_the_original(name, method):
     with untouched(model, twin):
         result = METHODS[method.split(",")[0]]([model, twin], x, device="cpu", **WHOLE[method])
         first, second = result.alignment.parents()
-    for key, tensor in tensors(model).items():
-        assert torch.equal(tensors(first)[key], tensor), key
-        assert_close(tensors(second)[key], tensor, 1e-12)
+    for key, tensor in weights_of(model).items():
+        assert torch.equal(weights_of(first)[key], tensor), key
+        assert_close(weights_of(second)[key], tensor, 1e-12)
     for group in result.alignment.groups:
         order = group.permutation(1)
         assert order is not None and torch.equal(order[group.labels[1]], torch.arange(group.width)), group.name
@@ -73,7 +73,7 @@ def test_permutations_keep_the_function_and_average_to_the_fused_network(name, m
     orders = [group.permutation(1) for group in result.alignment.groups]
     assert any(not torch.equal(order, torch.arange(len(order))) for order in orders)
     for key, mean in mean_of_parents(result.alignment).items():
-        assert_close(tensors(result.model)[key], mean, 1e-10)
+        assert_close(weights_of(result.model)[key], mean, 1e-10)
 
 
 @each_case("method, name", spread(SOFT, ARCHITECTURES, 1))
@@ -89,7 +89,7 @@ def test_soft_maps_and_merges_of_three_parents_average_to_the_fused_network(name
     expected = (0.5, 0.25, 0.25) if method.startswith("Transformer") else (1 / 3,) * 3
     assert alignment.shares == pytest.approx(expected)
     for key, mean in mean_of_parents(alignment).items():
-        assert_close(tensors(result.model)[key], mean, 1e-10)
+        assert_close(weights_of(result.model)[key], mean, 1e-10)
     if method != "ZipIt":
         assert any(group.permutation(1) is None for group in alignment.groups)
         for group in alignment.groups:
@@ -105,7 +105,7 @@ def test_parents_of_other_widths_are_written_into_the_fused_ones():
             (level.widths[1], level.width) for level in result.levels
         ]
         for key, mean in mean_of_parents(result.alignment).items():
-            assert_close(tensors(result.model)[key], mean, 1e-10)
+            assert_close(weights_of(result.model)[key], mean, 1e-10)
 
 
 def test_repair_and_fits_come_behind_the_alignment():
@@ -113,11 +113,11 @@ def test_repair_and_fits_come_behind_the_alignment():
     parents, x = pair("mlp")
     plain, repaired = (METHODS["Git-Re-Basin"](parents, x, repair=wanted, device="cpu") for wanted in (False, True))
     for key, mean in mean_of_parents(repaired.alignment).items():
-        assert_close(tensors(plain.model)[key], mean, 1e-12)
+        assert_close(weights_of(plain.model)[key], mean, 1e-12)
     strong = METHODS["PLeaS"](parents, x, ridge="1e9x", device="cpu")
     for key, mean in mean_of_parents(strong.alignment).items():
         if key.endswith("weight"):  # the ridge pulls to the mean of the aligned weights; biases have none
-            assert_close(tensors(strong.model)[key], mean, 1e-6)
+            assert_close(weights_of(strong.model)[key], mean, 1e-6)
 
 
 def test_neurons_that_stay_apart_have_places_of_their_own():
@@ -137,6 +137,6 @@ def test_a_permuted_network_computes_the_same_with_other_neurons(name):
     with untouched(network):
         copied, same, other = (permuted(network, x, seed) for seed in (1, 1, 2))
     assert_same_function(copied, network, x, 1e-9)
-    names = [key for key in tensors(network) if not torch.equal(tensors(copied)[key], tensors(network)[key])]
-    assert names and all(torch.equal(tensors(copied)[key], tensors(same)[key]) for key in tensors(network))
-    assert any(not torch.equal(tensors(copied)[key], tensors(other)[key]) for key in tensors(network))
+    names = [key for key in weights_of(network) if not torch.equal(weights_of(copied)[key], weights_of(network)[key])]
+    assert names and all(torch.equal(weights_of(copied)[key], weights_of(same)[key]) for key in weights_of(network))
+    assert any(not torch.equal(weights_of(copied)[key], weights_of(other)[key]) for key in weights_of(network))

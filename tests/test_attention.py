@@ -9,16 +9,16 @@ from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core.fusion.fit.heads import joint_basis
+from retrofit_core.graph.graph import weights_of
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.attention import attention_maps, of_heads
 from retrofit_core.networks.levels import compose, cut_trace, trace_classifier
 from retrofit_core.networks.spaces import with_spaces
-from retrofit_core.networks.symmetry import shuffled, tensors
-from tests.networks import VGG_SHAPE, initialised, normal
+from tests.families import NETWORKS, VIT
+from tests.networks import VGG_SHAPE, initialised, normal, shuffled
 from tests.plain import matched
 from tests.properties import assert_close, assert_same_function
-from tests.test_symmetry import NETWORKS, VIT
 
 NAMES = ["vit", "torchvision vit"]
 
@@ -29,7 +29,7 @@ def network(name, seed=1):
     model = initialised(make(), seed)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for key, tensor in tensors(model).items():
+        for key, tensor in weights_of(model).items():
             if any(part in key for part in ("attention.q.w", "attention.k.w")):
                 tensor.mul_(3)
             if "in_proj" in key:
@@ -46,7 +46,7 @@ def levels_of(model, x):
 
 def split_rows(model, name, block):
     """The weights of queries, keys, values and of the layer behind them, with their biases, each (heads, d, inputs)."""
-    state = tensors(model)
+    state = weights_of(model)
     if name == "vit":
         path = f"blocks.{block}.attention"
         q, k, v = ((state[f"{path}.{part}.weight"], state[f"{path}.{part}.bias"]) for part in "qkv")
@@ -80,7 +80,7 @@ def with_heads_changed(model, name, seed=4):
 def test_a_twin_is_found_again(name, method):
     """In another order of all neurons and heads, and other bases within heads."""
     model, x = network(name)
-    twin = shuffled(with_heads_changed(model, name), x, torch.Generator().manual_seed(5))
+    twin = shuffled(with_heads_changed(model, name), x, 5)
     assert_same_function(twin, model, x, 1e-9)
     result = METHODS[method]([model, twin], x, ridge=0.0, device="cpu")
     assert_same_function(result.model, model, x, 1e-6)
@@ -178,9 +178,9 @@ def plainly(parents, x):
     def mean(name):
         return (mine[name] + theirs[name][..., order]) / 2
 
-    for name, tensor in tensors(fused).items():
+    for name, tensor in weights_of(fused).items():
         if "norm" in name or name in ("cls", "positions"):
-            tensor.copy_((tensors(parents[0])[name] + tensors(parents[1])[name][..., order]) / 2)
+            tensor.copy_((weights_of(parents[0])[name] + weights_of(parents[1])[name][..., order]) / 2)
     solved(fused.embedding, tokens(fused, x), mean("embedding"))
     stream = torch.cat([fused.cls.expand(len(x), -1, -1), fused.embedding(tokens(fused, x))], 1) + fused.positions
     read = block.norm1(stream)

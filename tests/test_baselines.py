@@ -17,14 +17,26 @@ from retrofit_core.baselines.scores import group_scores
 from retrofit_core.data import load
 from retrofit_core.fusion.importance import Conductance, DeepLift, Uniform
 from retrofit_core.fusion.importance.scoring import importance_scores
+from retrofit_core.graph.graph import weights_of
 from retrofit_core.networks.checkpoints import load_model
-from retrofit_core.networks.symmetry import shuffled, tensors
 from retrofit_core.system.monitor import Monitor
+from tests.families import NETWORKS
 from tests.flat import averaging, fuse
 from tests.marks import each_case, spread
-from tests.networks import CNN_SHAPE, affine_layers, batchnorm_cnn, cnn, labels, mlp, normal, residual, rewired, widened
+from tests.networks import (
+    CNN_SHAPE,
+    affine_layers,
+    batchnorm_cnn,
+    cnn,
+    labels,
+    mlp,
+    normal,
+    residual,
+    rewired,
+    shuffled,
+    widened,
+)
 from tests.properties import assert_close, assert_same_function, net_of, untouched
-from tests.test_symmetry import NETWORKS
 from tests.test_twins import twins
 
 otfusion, rebasin, zipit = (METHODS[name] for name in ("OTFusion", "Git-Re-Basin", "ZipIt"))
@@ -42,10 +54,10 @@ def test_duplicated_neurons_of_a_wider_parent_are_joined(case, mode):
     wide = widened(model, extra=2)
     for target in (model, wide):
         result = otfusion([model, wide], x, mode=mode, target=target)
-        assert {k: v.shape for k, v in tensors(result.model).items()} == {
-            k: v.shape for k, v in tensors(target).items()
+        assert {k: v.shape for k, v in weights_of(result.model).items()} == {
+            k: v.shape for k, v in weights_of(target).items()
         }
-        assert all(torch.isfinite(tensor).all() for tensor in tensors(result.model).values())
+        assert all(torch.isfinite(tensor).all() for tensor in weights_of(result.model).values())
     doubled = rewired_twice(model)
     result = otfusion([model, doubled], x, mode=mode)
     assert_same_function(result.model, model, x, 1e-8)
@@ -117,7 +129,7 @@ def test_uniform_squared_matching_is_the_largest_inner_product():
 def test_weight_matching_is_the_best_where_one_group_is_free():
     first, second, x = mlp((4, 5, 3)), mlp((4, 5, 3), seed=2), normal(20, 4)
     _, groups = net_of(first, x)
-    orders, facts = match_weights(groups, tensors(first), tensors(second), seed=0, monitor=Monitor())
+    orders, facts = match_weights(groups, weights_of(first), weights_of(second), seed=0, monitor=Monitor())
     assert facts["converged"]
     a, b = (torch.cat([m[0].weight, m[0].bias[:, None], m[2].weight.T], 1).detach() for m in (first, second))
     gains = a @ b.T
@@ -175,7 +187,7 @@ def test_neurons_inside_of_blocks_have_conductances(name):
     model, x, y = make(), normal(6, *shape), labels(6, 3)
     scores = scores_of_groups(model, x, y, Conductance()).values
     assert all(abs(values.sum().item() - 1) < 1e-9 and values.std() > 0 for values in scores)
-    twin = shuffled(model, x, torch.Generator().manual_seed(3))
+    twin = shuffled(model, x, 3)
     for ours, theirs in zip(scores, scores_of_groups(twin, x, y, Conductance()).values, strict=True):
         assert_close(ours.sort().values, theirs.sort().values, 1e-8)
     with pytest.raises(ValueError, match="'deeplift' is defined only where all that is alive is one layer's output"):

@@ -11,10 +11,10 @@ from retrofit_core.data.images import in_memory
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import compose, partition
+from tests.families import NETWORKS, of_spec
 from tests.networks import CNN_SHAPE, VGG_SHAPE, initialised, labels, normal
 from tests.plain import flat, least_squares, matched, patches, projected, put
 from tests.properties import assert_close, assert_same_function, assert_same_tensors
-from tests.test_symmetry import NETWORKS, of_spec
 
 DATA = normal(60, *CNN_SHAPE)
 

@@ -171,7 +171,7 @@ def test_existing_files_are_replaced_only_if_asked(words, file, tmp_path, capsys
     monkeypatch.chdir(tmp_path)
     Path(file).parent.mkdir(exist_ok=True)
     Path(file).write_text("kept")
-    monkeypatch.setattr("retrofit_core.training.parents._check_same_parents", lambda *_: None)
+    monkeypatch.setattr("retrofit_core.runs.parents._check_same_parents", lambda *_: None)
     Path("training.json").write_text("{}")  # so that `a` may be trained
     assert main(words) == 2
     shown = capsys.readouterr().err

@@ -10,12 +10,12 @@ from torch import nn
 
 from retrofit_core.fusion.moments import MomentSums, approximation_error, cross_error, solve, unavoidable_error
 from retrofit_core.fusion.targets import Targets, weighted_means
+from retrofit_core.graph.graph import weights_of
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import compose, partition
-from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.families import MADE, PARTS, READ, SKIPPED, aggregated, branches, dense, ghost, inverted, partly, scaled
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, initialised, labels, normal, seeded
+from tests.networks import CNN_SHAPE, initialised, labels, normal, seeded, shuffled
 from tests.plain import fitted, flat, least_squares, matched, patches, projected, states
 from tests.properties import assert_close, assert_same_function, assert_same_tensors
 
@@ -139,7 +139,7 @@ def test_parts_and_the_neurons_within_are_matched_as_by_hand():
 
 def test_weights_of_the_parents_are_those_of_the_part():
     model = made(aggregated, 3)
-    twin = shuffled(model, DATA, torch.Generator().manual_seed(5))
+    twin = shuffled(model, DATA, 5)
     fused = METHODS["HF-Linear"]([model, twin], DATA, refit=False, device="cpu").model
     assert_same_function(fused, model, DATA, 1e-8)
 
@@ -201,7 +201,7 @@ def test_sums_and_errors_against_loops(parts, at, n_parts):
 @pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
 def test_neurons_of_several_levels_side_by_side_keep_their_groups(method):
     model = made(dense, 3)
-    twin = shuffled(model, DATA, torch.Generator().manual_seed(5))
+    twin = shuffled(model, DATA, 5)
     result = METHODS[method]([model, twin], DATA, ridge=0.0, device="cpu")
     names = ["stem", "norms.0", "first", "norms.1", "second", "norms.2", "mix", "fc"]
     assert [level.name for level in result.levels] == names
@@ -271,11 +271,11 @@ def test_layers_over_positions_are_fitted_to_the_means_of_channels():
 
 def test_scales_are_folded_for_the_closed_form_alone_and_put_back_as_ones():
     model, x = made(scaled, 1), DATA[:5]
-    before = {name: tensor.clone() for name, tensor in tensors(model).items()}
+    before = {name: tensor.clone() for name, tensor in weights_of(model).items()}
     levels = partition(model, x, "layers")
     assert [len(level.folds) for level in levels] == [0, 0, 1, 1, 0]
     assert_close(compose(levels, x), model(x), 1e-12)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in tensors(model).items())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in weights_of(model).items())
     assert not any(level.folds for level in partition(model, x))
     for level in levels:
         level.put_back()

@@ -8,7 +8,8 @@ import pytest
 from retrofit_core.cli import comparing, fusing, main
 from retrofit_core.runs import RunConfig, execute, read_config, read_run
 from retrofit_core.runs.config import commands
-from retrofit_core.training.parents import TrainConfig, train_parents
+from retrofit_core.runs.parents import train_parents
+from retrofit_core.training.config import TrainConfig
 from tests.marks import each_case
 
 TRAINING = TrainConfig(

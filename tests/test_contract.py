@@ -60,7 +60,7 @@ HUNGARIAN, SAME_INDEX = ("HF-Linear", "HF-Gradient"), ("same_index, ridge", "sam
 TRANSPORT, REBASIN, TRANSFORMER = (
     (name, f"{name}, weights") for name in ("OTFusion", "Git-Re-Basin", "Transformer-OTFusion")
 )
-#: Those that find neurons by `neuron_groups`.
+#: Those that find neurons by `groups_of`.
 ALIGNING = (*TRANSPORT, *TRANSFORMER, *REBASIN, "ZipIt", "PLeaS")
 ARITHMETIC = ("Task-Arithmetic", "TIES", "DARE")
 AVERAGING = ("Average", "FedAvg", "RegMean", *ARITHMETIC)

@@ -8,13 +8,13 @@ from torch import nn
 
 from retrofit_core import METHODS, FusionResult
 from retrofit_core.baselines.distillation import fresh, kl
+from retrofit_core.graph.graph import weights_of
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.symmetry import tensors
 from retrofit_core.system.monitor import Cancelled, Monitor
+from tests.families import NETWORKS
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, batchnorm_cnn, mlp, normal
 from tests.properties import assert_close, assert_same_function, assert_same_tensors, untouched
-from tests.test_symmetry import NETWORKS
 
 distillation, linear_probe = METHODS["KD"], METHODS["LP"]
 
@@ -55,7 +55,7 @@ def test_the_best_epoch_is_restored_and_a_seed_repeats_itself():
     first, again, other = (distillation(models, x, epochs=4, batch_size=10, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), state)
     assert_same_tensors(again.model, first.model)
-    assert any(not torch.equal(t, tensors(other.model)[name]) for name, t in tensors(first.model).items())
+    assert any(not torch.equal(t, weights_of(other.model)[name]) for name, t in weights_of(first.model).items())
     wild = distillation(models, x, start="parent0", epochs=3, learning_rate=1e3)
     assert_same_function(wild.model, models[0], x, 1e-12)  # nothing beats the start, its statistics included
     assert distillation(models, x, epochs=30, patience=1, learning_rate=1e3).config["epochs_run"] < 30
@@ -97,8 +97,8 @@ def test_features_of_parent_0_stay_bit_for_bit(name):
     with untouched(first, second):
         result = linear_probe([first, second], x, epochs=3, learning_rate=1e-2)
     head, changed = result.config["head"], []
-    for key, tensor in tensors(result.model).items():
-        if not torch.equal(tensor, tensors(first)[key]):
+    for key, tensor in weights_of(result.model).items():
+        if not torch.equal(tensor, weights_of(first)[key]):
             changed.append(key)
     assert changed and {key.rpartition(".")[0] for key in changed} == {head}
 

@@ -2,17 +2,18 @@
 
 import pytest
 import torch
+from torch import nn
 
 from retrofit_core import METHODS
-from retrofit_core.fusion.alignment import mapped
+from retrofit_core.baselines.watch import correlation, group_sums
+from retrofit_core.fusion.alignment import mapped, reordered_tensors
 from retrofit_core.graph.graph import load, weights_of
-from retrofit_core.networks.symmetry.maps import reordered_tensors
 from retrofit_core.system.duplicates import duplicate
+from tests.families import FOLLOWED, NETWORKS, network
 from tests.marks import each_case
 from tests.networks import mlp, normal
 from tests.properties import assert_close, assert_same_function, net_of
 from tests.test_own_code import OWN_LAYERS
-from tests.test_symmetry import NETWORKS
 
 
 def orders_of(groups):
@@ -45,6 +46,41 @@ def test_weights_that_a_layer_computes_line_by_line_have_neurons(kind):
     assert any(not torch.equal(moved[name], tensor) for name, tensor in weights_of(model).items())
 
 
+@each_case("name", FOLLOWED)
+def test_groups_are_whole(name):
+    model, x = network(name)
+    _, groups = net_of(model, x[:4])
+    assert {group.name: group.width for group in groups} == FOLLOWED[name][2]
+    parts = {part.name for group in groups for part in group.parts}
+    assert not parts & {"table", "norm.weight"}  # which hold no neurons
+    assert name != "sums of products in words" or "relative" in parts
+
+
+@each_case("name", NETWORKS)
+def test_the_classes_come_last_and_stay(name):
+    make, shape = NETWORKS[name]
+    _, groups = net_of(make(), normal(2, *shape))
+    assert [group.fixed for group in groups] == [False] * (len(groups) - 1) + [True]
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "BatchNorm, no bias"])
+def test_sums_are_those_of_what_layers_return(name):
+    make, shape = NETWORKS[name]
+    model, x = make(), normal(7, *shape)
+    net, groups = net_of(model, x)
+    found = iter(group_sums([net, net], [groups, groups], [x]))
+    for module, after in zip(model, [*model[1:], None], strict=True):
+        x = module(x).detach()
+        if hasattr(module, "weight") and not isinstance(after, (nn.BatchNorm1d, nn.BatchNorm2d)):
+            rows, sums = x.movedim(1, -1).flatten(0, -2), next(found)
+            z = torch.cat([rows, rows], 1)
+            assert sums.rows == len(rows)
+            assert_close(sums.zz, z.T @ z, 1e-10)
+            assert_close(sums.sz, z.sum(0), 1e-10)
+            assert_close(correlation(sums), torch.corrcoef(z.T), 1e-8)
+    assert next(found, None) is None
+
+
 def test_a_stream_is_recorded_at_its_sums_and_heads_are_apart():
     make, shape = NETWORKS["vit"]
     _, groups = net_of(make(), normal(4, *shape))
@@ -53,8 +89,10 @@ def test_a_stream_is_recorded_at_its_sums_and_heads_are_apart():
     roles = {(part.name, part.axis): part.role for part in named["embedding"].parts}
     assert roles["cls", 2] == roles["norm.weight", 0] == "holds"
     assert roles["embedding.weight", 0] == "makes" and roles["head.weight", 1] == "reads"
-    assert [named[f"blocks.0.attention.q[{head}]"].width for head in range(3)] == [4, 4, 4]
-    assert groups[-1].fixed and not any(group.fixed for group in groups[:-1])
+    assert ("head.bias", 0) not in roles
+    heads = {f"blocks.{block}.attention.{kind}[{head}]": 4 for block in (0, 1) for kind in "qv" for head in range(3)}
+    widths = {**heads, "embedding": 12, "blocks.0.mlp.0": 7, "blocks.1.mlp.0": 7, "head": 4}
+    assert {name: group.width for name, group in named.items()} == widths
 
 
 @each_case(

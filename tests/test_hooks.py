@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import METHODS, partition
-from retrofit_core.networks.symmetry import neuron_groups
+from retrofit_core import METHODS
 from retrofit_core.system.monitor import Monitor
 from tests.marks import each_case, spread
 from tests.networks import labels, normal
@@ -144,11 +143,3 @@ def test_hooks_that_collect_outside_what_the_network_reads_are_followed():
     parents, plain = pair(Collecting), pair()
     fused, expected = (METHODS["KF-Linear"](each, (X, Y)).model for each in (parents, plain))
     assert_same_function(fused, expected, X, 1e-5)
-
-
-def test_levels_and_neurons_refuse_them_too():
-    model = pair()[0]
-    model.up.register_forward_pre_hook(twice)
-    for find in (partition, neuron_groups):
-        with pytest.raises(ValueError, match="Net: the forward hook 'twice' of layer 'up' changes what it reads"):
-            find(model, X[:2])

@@ -24,7 +24,7 @@ from retrofit_core.methods import METHODS
 from retrofit_core.runs import RunConfig
 from retrofit_core.system.settings import settings_of
 from retrofit_core.training import RECIPES
-from retrofit_core.training.parents import TrainConfig
+from retrofit_core.training.config import TrainConfig
 from tests.marks import ROOT, skip_without
 
 #: Packages of the extras, as they are imported.

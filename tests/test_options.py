@@ -19,10 +19,11 @@ from retrofit_core.fusion.task import Task
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.runs import RunConfig, check_choices, method_keywords
+from retrofit_core.runs.parents import train_parents
 from retrofit_core.system.runtime import Runtime
 from retrofit_core.system.settings import settings_of
 from retrofit_core.system.texts import read_options, written_options
-from retrofit_core.training.parents import TrainConfig, train_parents
+from retrofit_core.training.config import TrainConfig
 from tests.marks import each_case
 from tests.networks import mlp, normal
 

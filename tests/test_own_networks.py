@@ -15,7 +15,8 @@ from retrofit_core.networks.architectures import build, fitted, input_shape, par
 from retrofit_core.networks.checkpoints import load_model, read_metadata, save_model
 from retrofit_core.runs import RunConfig, analyse_record, execute
 from retrofit_core.runs.finished import read_finished
-from retrofit_core.training.parents import TrainConfig, train_parents, write_training
+from retrofit_core.runs.parents import train_parents, write_training
+from retrofit_core.training.config import TrainConfig
 from tests.own_networks import MYNET
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from retrofit_core.runs import RunConfig
 from retrofit_core.runs.config import FIELDS
 from retrofit_core.runs.planning import check_run
 from retrofit_core.system.refusals import Refusal
-from retrofit_core.training.parents import TrainConfig
+from retrofit_core.training.config import TrainConfig
 from tests.marks import each_case
 
 SMALL = '{"architecture": "cnn", "widths": [4, 6, 6]}'

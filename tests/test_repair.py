@@ -8,13 +8,14 @@ from torch import nn
 
 from retrofit_core.baselines import average
 from retrofit_core.baselines.repair import statistics as statistics_of
+from retrofit_core.fusion.alignment import reordered_tensors
+from retrofit_core.graph.graph import load, weights_of
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.norm_statistics import reset_statistics
-from retrofit_core.networks.symmetry import neuron_groups, reordered, shuffled, tensors
+from tests.families import NETWORKS
 from tests.marks import each_case, spread
-from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, labels, mlp, normal, residual
+from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, labels, mlp, normal, residual, shuffled
 from tests.properties import assert_close, assert_same_function, net_of, renew_norms, repair, untouched
-from tests.test_symmetry import NETWORKS
 
 PLAIN = {"mlp": (mlp, (6,)), "cnn": (cnn, CNN_SHAPE), "residual": (residual, CNN_SHAPE), "vit": NETWORKS["vit"]}
 
@@ -41,7 +42,7 @@ def test_every_layer_but_the_head_has_the_parents_mean_statistics(name):
     models, x = parents_of(name)
     fused = average(models)
     head = {list(statistics(fused, x))[-1]}  # in the order of running
-    before = tensors(copy.deepcopy(fused))
+    before = weights_of(copy.deepcopy(fused))
     with untouched(*models):
         facts = repair(fused, models, x)
     measured, (first, second) = statistics(fused, x), (statistics(model, x) for model in models)
@@ -50,7 +51,7 @@ def test_every_layer_but_the_head_has_the_parents_mean_statistics(name):
         for part in (0, 1):
             assert_close(measured[layer][part], (first[layer][part] + second[layer][part]) / 2, 1e-9)
     for layer in head:
-        assert_close(tensors(fused)[f"{layer}.weight"], before[f"{layer}.weight"], 0)
+        assert_close(weights_of(fused)[f"{layer}.weight"], before[f"{layer}.weight"], 0)
 
 
 def test_statistics_are_set_with_and_without_keeping_the_function():
@@ -76,7 +77,7 @@ def test_dead_neurons_and_layers_without_a_bias():
     fused = average(models)
     fused[0].weight.data[3] = 0
     facts = repair(fused, models, x)
-    assert facts["dead"] == 1 and all(torch.isfinite(tensor).all() for tensor in tensors(fused).values())
+    assert facts["dead"] == 1 and all(torch.isfinite(tensor).all() for tensor in weights_of(fused).values())
     wanted = (models[0][0](x).mean(0) + models[1][0](x).mean(0)) / 2
     assert_close(fused[0](x).mean(0), wanted, 1e-10)
     models = [mlp(bias=False), mlp(bias=False, seed=2)]
@@ -107,12 +108,12 @@ def test_every_aligning_method_composes_with_it(name, method):
     (first, second), x = parents_of(name)
     result = METHODS[method]([first, second], x, repair=True)
     orders = {level.name: level.labels[level.width :].argsort() for level in result.levels}
-    twin = reordered(second, neuron_groups(second, x), orders)
+    twin = load(copy.deepcopy(second), reordered_tensors(weights_of(second), net_of(second, x)[1], orders))
     expected = average([first, twin])
     repair(expected, [first, twin], x)
     assert_same_function(result.model, expected, x, 1e-9)
     assert result.config["repaired"]["layers"] == len(statistics(first, x)) - 1
-    copied = shuffled(first, x, torch.Generator().manual_seed(4))
+    copied = shuffled(first, x, 4)
     assert_same_function(METHODS[method]([first, copied], x, repair=True).model, first, x, 1e-8)
 
 
@@ -136,7 +137,7 @@ def test_goals_of_a_weighted_average_are_weighted():
     share = s / (s + t[order])
     assert_close(statistics(result.model, x)["0"][1], share * first + (1 - share) * second[order], 1e-8)
     narrow = METHODS["OTFusion"]([mlp(), mlp((6, 5, 7, 4))], x, repair=True)
-    assert all(torch.isfinite(tensor).all() for tensor in tensors(narrow.model).values())
+    assert all(torch.isfinite(tensor).all() for tensor in weights_of(narrow.model).values())
 
 
 # --- reset_norms of methods that average weights: statistics are those of the fusion data, computed here --------------

@@ -17,10 +17,11 @@ from retrofit_core.data import load
 from retrofit_core.data.splits import sharded
 from retrofit_core.inspection import analysis
 from retrofit_core.networks.checkpoints import load_model, save_model
+from retrofit_core.runs.parents import train_parents, write_training
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Cancelled, Monitor
+from retrofit_core.training.config import TrainConfig
 from retrofit_core.training.evaluation import ensemble, evaluate
-from retrofit_core.training.parents import TrainConfig, train_parents, write_training
 from tests.networks import digits_parents
 
 

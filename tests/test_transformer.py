@@ -7,15 +7,13 @@ import torch
 
 from retrofit_core import METHODS
 from retrofit_core.baselines.transformer import apart, central
-from retrofit_core.graph.graph import load
+from retrofit_core.fusion.alignment import reordered_tensors
+from retrofit_core.graph.graph import load, weights_of
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.symmetry import shuffled, tensors
-from retrofit_core.networks.symmetry.maps import reordered_tensors
-from tests.families import network
+from tests.families import NETWORKS, VIT, network
 from tests.marks import each_case, spread
-from tests.networks import VGG_SHAPE, initialised, mlp, normal
+from tests.networks import VGG_SHAPE, initialised, mlp, normal, shuffled
 from tests.properties import assert_close, assert_same_function, net_of, untouched
-from tests.test_symmetry import IMAGES, NETWORKS, VIT
 
 otfusion, transformer_otfusion = METHODS["OTFusion"], METHODS["Transformer-OTFusion"]
 
@@ -31,7 +29,7 @@ def vision(seed=1):
     return initialised(NETWORKS["torchvision vit"][0](), seed)
 
 
-PAIRS = {"vit": (vit, VGG_SHAPE), "torchvision vit": (vision, IMAGES)}
+PAIRS = {"vit": (vit, VGG_SHAPE), "torchvision vit": (vision, (3, 16, 16))}
 #: The second one is the same mathematics behind another attention module.
 NAMES = ["vit", "torchvision vit"]
 
@@ -150,8 +148,8 @@ def test_equals_the_steps_in_plain_lines(mode):
         expected = Plain(first, second, x, mode, 0.1).run(depth=2)
     with untouched(first, second):
         result = transformer_otfusion([first, second], x, mode=mode, regularisation="0.1max")
-    assert tensors(result.model).keys() == expected.keys()
-    for name, tensor in tensors(result.model).items():
+    assert weights_of(result.model).keys() == expected.keys()
+    for name, tensor in weights_of(result.model).items():
         assert_close(tensor, expected[name], 1e-6)
 
 
@@ -163,11 +161,11 @@ def test_equals_the_steps_in_plain_lines(mode):
 def test_a_shuffled_copy_is_found_again(name, mode):
     make, shape = PAIRS[name]
     model, x = make(), normal(20, *shape)
-    twin = shuffled(model, x, torch.Generator().manual_seed(3))
+    twin = shuffled(model, x, 3)
     assert_same_function(twin, model, x, 1e-10)
     fused = transformer_otfusion([model, twin, twin], x, mode=mode, solver="exact").model
-    for key, tensor in tensors(fused).items():
-        assert_close(tensor, tensors(model)[key], 1e-10)
+    for key, tensor in weights_of(fused).items():
+        assert_close(tensor, weights_of(model)[key], 1e-10)
 
 
 @pytest.mark.slow
@@ -202,8 +200,8 @@ def test_several_parents_are_the_mean_of_pairs_with_the_anchor(mode):
     first, x = vit(depth=1), normal(20, *VGG_SHAPE)
     others = [changed(first, seed) for seed in (2, 3)]
     together = transformer_otfusion([first, *others], x, mode=mode)
-    pairs = [tensors(transformer_otfusion([first, other], x, mode=mode).model) for other in others]
-    for name, tensor in tensors(together.model).items():
+    pairs = [weights_of(transformer_otfusion([first, other], x, mode=mode).model) for other in others]
+    for name, tensor in weights_of(together.model).items():
         assert_close(tensor, sum(pair[name] for pair in pairs) / len(pairs), 1e-10)
     assert together.levels[0].widths == (12, 12, 12)
     assert_same_function(transformer_otfusion([first], x, mode=mode).model, first, x, 1e-12)
@@ -257,6 +255,6 @@ def test_central_patches_are_compared():
 def test_blocks_of_language_models_are_found_again(name, mode):
     """Also if keys are appended to an empty tensor, and biases belong to the product before them, not to a stream."""
     model, x = network(name)
-    twin = shuffled(model, x[:2], torch.Generator().manual_seed(3))
+    twin = shuffled(model, x[:2], 3)
     fused = transformer_otfusion([model, twin], x, mode=mode, solver="exact").model
     assert_same_function(fused, model, x, 1e-9)

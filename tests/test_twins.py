@@ -12,15 +12,14 @@ from torchvision.models.resnet import Bottleneck
 from torchvision.models.shufflenetv2 import ShuffleNetV2
 
 from retrofit_core.data import load
+from retrofit_core.graph.graph import weights_of
 from retrofit_core.methods import CONTROLS, METHODS, RETROFITTING
-from retrofit_core.networks.symmetry import shuffled, tensors
 from tests.drawn import drawn, in_another_order
-from tests.families import BUFFERS, FAMILIES, RAW, SPELLED, STRUCTURED, TIED, network
+from tests.families import BUFFERS, FAMILIES, NETWORKS, RAW, SPELLED, STRUCTURED, TIED, network
 from tests.marks import each_case, spread
-from tests.networks import Residual, initialised, labels, normal, seeded
+from tests.networks import Residual, initialised, labels, normal, seeded, shuffled
 from tests.properties import assert_close, assert_same_function, untouched
 from tests.test_contract import options_for
-from tests.test_symmetry import NETWORKS
 
 ARCHITECTURES = ("mlp", "vgg with a flatten", "vgg with BatchNorm", "resnet", "bottleneck", "vit", "torchvision vit")
 ARCHITECTURES += ("gate in a chain", "two heads", "gated heads")
@@ -67,9 +66,9 @@ def twins(name, seed=3):
     """A network, a copy in another order, and data."""
     make, shape = NETWORKS.get(name, (None, ()))
     model, x = (make(), normal(60, *shape)) if make else network(name)
-    twin = shuffled(model, x[:20], torch.Generator().manual_seed(seed))
+    twin = shuffled(model, x[:20], seed)
     assert_same_function(twin, model, x, 1e-9)
-    moved = any(not torch.equal(tensor, tensors(model)[key]) for key, tensor in tensors(twin).items())
+    moved = any(not torch.equal(tensor, weights_of(model)[key]) for key, tensor in weights_of(twin).items())
     assert moved != (name == "constant")  # none of whose neurons may change places
     return model, twin, x
 
@@ -181,8 +180,8 @@ def assert_found_again(name, method):
         assert all(level.grouping_error <= 1e-8 * max(1.0, level.energy) for level in levels)
         # solutions, unique up to rounding; and a function that does not read its keys' biases
         if method not in (*RETROFITTING, "PLeaS") and name != "shifted windows in a function":
-            for key, tensor in tensors(result.model).items():
-                assert_close(tensor.nan_to_num(), tensors(model)[key].nan_to_num(), 1e-9)  # masks are infinite
+            for key, tensor in weights_of(result.model).items():
+                assert_close(tensor.nan_to_num(), weights_of(model)[key].nan_to_num(), 1e-9)  # masks are infinite
         if second is not twin:  # each neuron with itself
             for level in result.levels:
                 first, labels_of_second = level.labels.split(level.width)
@@ -217,7 +216,7 @@ def test_networks_of_torchvision_are_found_again(name):
     for key, parameter in model.named_parameters():
         if key.endswith("layer_scale"):
             parameter.data = 0.5 + normal(*parameter.shape, seed=3).abs()
-    twin = shuffled(model, x[:2], torch.Generator().manual_seed(5))
+    twin = shuffled(model, x[:2], 5)
     assert_same_function(METHODS["KF-Linear"]([model, twin], x, ridge=0.0, device="cpu").model, model, x, 1e-6)
 
 
@@ -258,7 +257,7 @@ def trained(make, epochs, seed):
 def test_the_twin_of_a_trained_residual_network_is_found_again(make, epochs, seed, method):
     """Groups that change within a stream lose up to a fifth of a level, and the copy: the skip adds neuron i to neuron i."""
     model, x = trained(make, epochs, seed)
-    twin = shuffled(model, x[:2], torch.Generator().manual_seed(7))
+    twin = shuffled(model, x[:2], 7)
     result = fused_by(method, "trained", [model, twin], x[:200])
     assert_same_function(result.model, model, x[200:400], 1e-9)
     for level in result.levels:
@@ -289,7 +288,7 @@ def test_methods_that_look_for_no_neurons_keep_the_same_network(name, method):
 @each_case("method, name", spread(["KF-Gradient", "OTFusion", "weights", "ZipIt"], ["mlp", "resnet", "vit"], 1))
 def test_any_number_of_copies(name, method):
     model, twin, x = twins(name)
-    third = shuffled(model, x, torch.Generator().manual_seed(8))
+    third = shuffled(model, x, 8)
     # less than a = 1 draws pairs inside a parent to a third copy
     more = {"a": 1.0} if method == "ZipIt" else {}
     result = EVERY[method]([model, twin, third], x, device="cpu", **more)

@@ -13,7 +13,6 @@ from torch.nn.utils import weight_norm as old_weight_norm
 
 from retrofit_core.fusion.eligibility import check_inputs
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.symmetry import neuron_groups
 from tests.families import TIED
 from tests.flat import fuse
 from tests.marks import each_case, spread
@@ -110,12 +109,6 @@ def test_the_way_out_works(kind):
     assert_close(model(DATA[0]), expected, 1e-12)
     fused = fuse([model, model], DATA, grouping="hungarian", ridge=0).model
     assert_same_function(model, fused, DATA[0], 1e-8)
-
-
-@each_case("kind", KINDS)
-def test_neuron_groups_are_not_found_in_computed_weights(kind):
-    with pytest.raises(ValueError, match=r"Sequential: the \w+ of layer '2' is computed from other tensors"):
-        neuron_groups(with_computed_weight(kind), normal(2, 6))
 
 
 # --- shared weights ---------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from retrofit_core import METHODS, ensemble
 from retrofit_core.baselines.pleas import paired
 from retrofit_core.baselines.zipit import zip_neurons
+from retrofit_core.graph.graph import weights_of
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.symmetry import neuron_groups, tensors
 from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, initialised, mlp, normal
 from tests.properties import assert_close, assert_same_function, renew_norms
 from tests.test_twins import twins
@@ -165,9 +165,9 @@ def test_ridge_pulls_towards_the_aligned_mean():
     """A strong ridge is Git Re-Basin's average of the same pairs; convolutions that are flattened too."""
     models, x = [cnn(), cnn(seed=2)], normal(40, *CNN_SHAPE)
     strong, aligned = pleas(models, x, ridge="1e9x").model, rebasin(models, x).model
-    for name, tensor in tensors(strong).items():
+    for name, tensor in weights_of(strong).items():
         if name.endswith("weight"):
-            assert_close(tensor, tensors(aligned)[name], 1e-6)
+            assert_close(tensor, weights_of(aligned)[name], 1e-6)
     weak = pleas(models, x, ridge="1e-9x")
     with torch.no_grad():  # the last layer, read behind a flatten
         h = [model[:7](x) for model in models]
@@ -187,9 +187,7 @@ def test_all_neurons_apart_are_both_networks_side_by_side(name):
     x = normal(60, *shape)
     result = pleas(models, x, target=build(wide).double(), reset_norms=False)
     assert_close(result.model(x), ensemble(models, "logits")(x), 1e-6)
-    for group in neuron_groups(result.model, x):
-        for part in group.parts if not group.fixed else ():
-            assert torch.isfinite(tensors(result.model)[part.name]).all()
+    assert all(torch.isfinite(tensor).all() for tensor in result.model.state_dict().values())
     if name == "mlp":
         second = result.model.state_dict()["fc2.weight"]
         assert not second[:4, 5:].any() and not second[4:, :5].any()  # no way from one parent to the other

@@ -1,6 +1,8 @@
 """Groups of neurons that are aligned: the spaces of a network, and its classes, which stay in place."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, fx, nn
@@ -10,7 +12,6 @@ from ..graph.graph import name_of
 from ..graph.ids import FIXED, on_axis, varying
 from ..graph.layers import ACTIVATIONS
 from ..graph.network import Network
-from ..networks.symmetry.groups import named_apart
 
 #: Operations that leave values as they are, in evaluation mode.
 TRANSPARENT = {"dropout", "feature_dropout", "alpha_dropout", "clone", "contiguous"}
@@ -71,7 +72,17 @@ def groups_of(net: Network, model: nn.Module, *, alone: bool = False) -> list[Gr
         axes = {key: index for key, index in axes.items() if key[0] not in made or roles[key][0] == "makes"}
         ends = {layer.end: layer.axis for layer in heads}
         add(axes, _points(net, ends, dict.fromkeys(ends, classes)), fixed=True)
-    return named_apart([group for *_, group in (*found[:free], *found[free:])])
+    return _named_apart([group for *_, group in (*found[:free], *found[free:])])
+
+
+def _named_apart(groups: Sequence[Group]) -> list[Group]:
+    """Groups, of which several of one module (the heads of an attention) are numbered."""
+    counts = Counter(group.name for group in groups)
+    numbers = {name: iter(range(count)) for name, count in counts.items()}
+    return [
+        replace(group, name=f"{group.name}[{next(numbers[group.name])}]") if counts[group.name] > 1 else group
+        for group in groups
+    ]
 
 
 def _roles(net: Network) -> dict[Key, tuple[Role, bool]]:

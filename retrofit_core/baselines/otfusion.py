@@ -71,7 +71,7 @@ class OTFusion(Averager):
 
     The anchor is the first parent with the fused widths: parent 0 unless there is a target. If no parent has them, the
     anchor's neurons are weighted k-means centres of all parents' neurons. Groups and their consistent use (biases,
-    flattened convolutions, BatchNorm, one map per residual stream, separate heads) come from `neuron_groups`. Scores are
+    flattened convolutions, BatchNorm, one map per residual stream, separate heads) come from `groups_of`. Scores are
     the marginals; the seed is for the anchor's k-means.
 
     Differences from the authors' code: a residual stream has one map, found where it begins (weights) or at all its sums

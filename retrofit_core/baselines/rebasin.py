@@ -7,12 +7,11 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ..fusion.alignment import Group
+from ..fusion.alignment import Group, reordered_tensors
 from ..fusion.grouping import assigned, pairwise_costs
 from ..fusion.moments import Moments
 from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
-from ..networks.symmetry.maps import reordered_tensors
 from ..system.monitor import Monitor
 from ..system.settings import setting
 from .aligned import AlignmentPlan, Averager, Pairs, check_pair, check_widths, lines_of, plan_alignment
@@ -28,7 +27,7 @@ LEAST_GAIN, MOST_ROUNDS = 1e-12, 100
 class GitReBasin(Averager):
     """Pairs parent 1's neurons with parent 0's and takes the importance-weighted mean.
 
-    Groups (one per residual stream, separate heads, BatchNorm included) come from `neuron_groups`. A fused neuron's
+    Groups (one per residual stream, separate heads, BatchNorm included) come from `groups_of`. A fused neuron's
     incoming weights are (s0 w0 + s1 w1) / (s0 + s1). The seed determines the order in which weight matching visits groups.
 
     Differences from the authors' code: activation matching weights the cost by scores, as Luenam et al. do (with uniform

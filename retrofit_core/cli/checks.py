@@ -11,7 +11,7 @@ from ..system.texts import flag
 
 #: Settings of a run that name what it reads.
 READ = ("models", "base", "target", "splits", "data")
-TRAINING = "training.json"  # how to train a folder's missing parents; written by `training.parents`
+TRAINING = "training.json"  # how to train a folder's missing parents; written by `runs.parents`
 
 
 def check_alone(context: typer.Context, why: str, *, beside: Collection[str]) -> None:

@@ -50,8 +50,8 @@ def train_command(context: typer.Context, asked: TrainRequest) -> None:
     if asked.record is not None:
         check_alone(context, "--record determines the networks and the data", beside=(*OF_FINETUNING, *LOOP))
         return _finetune(asked, asked.record, value_of(context, TrainConfig))
+    from ..runs.parents import train_parents
     from ..training.files import AGAIN
-    from ..training.parents import train_parents
 
     config = value_of(context, TrainConfig)
     folder = asked.out or Path("parents")

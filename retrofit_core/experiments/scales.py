@@ -10,7 +10,7 @@ from typing import Any
 from ..networks.architectures import parse
 from ..networks.architectures.vgg import PLANS, POOL, scaled
 from ..system.registry import find
-from ..training.parents import TrainConfig
+from ..training.config import TrainConfig
 from ..training.recipes import AUTO
 
 #: CIFAR-10 stood in for CIFAR-100 when the ViTs were measured: such results are shown with a badge, and count for nothing.

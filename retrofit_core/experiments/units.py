@@ -15,7 +15,7 @@ from ..inspection.landscape import Landscape
 from ..runs import RunConfig
 from ..runs.store import UNIT
 from ..system.files import key_of
-from ..training.parents import TrainConfig
+from ..training.config import TrainConfig
 
 #: File name in a unit's folder.
 NETWORK = "network.safetensors"

@@ -25,6 +25,7 @@ from ..networks.composites import COMPOSITES
 from ..runs import comparison, leaderboard
 from ..runs.answers import from_bits
 from ..runs.finetunings import FinetuneConfig
+from ..runs.parents import train_parents
 from ..runs.store import noted
 from ..system import device as devices
 from ..system import files
@@ -33,7 +34,6 @@ from ..system.extras import Missing, library_version
 from ..system.monitor import Monitor
 from ..training.evaluation import evaluate
 from ..training.files import finetuned, settings_of
-from ..training.parents import train_parents
 from ..training.state import digest as digest_of_tensors
 from .clustering import clustering
 from .results import Result, packed_bits, read_result, write_result

@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, fx, nn
 
+from ..graph.graph import weights_of
 from ..system.device import on_device
 from ..system.duplicates import duplicate
 
@@ -136,7 +137,7 @@ class Alignment:
     def state(self, k: int) -> dict[str, Tensor]:
         """Parent k's parameters and buffers in the order of the fused network."""
         maps = {group.name: group.maps(k) for group in self.groups}
-        return mapped(tensors(self.networks[k]), tensors(self.fused), self.neurons[k], self.targets, maps)
+        return mapped(weights_of(self.networks[k]), weights_of(self.fused), self.neurons[k], self.targets, maps)
 
     @torch.no_grad()
     def parent(self, k: int) -> nn.Module:
@@ -147,7 +148,7 @@ class Alignment:
         """
         network = duplicate(self.fused).eval()
         state = self.state(k)
-        for name, tensor in tensors(network).items():
+        for name, tensor in weights_of(network).items():
             tensor.copy_(state[name])
         return network
 
@@ -163,11 +164,6 @@ class Alignment:
             networks=tuple(on_device(network, device) for network in self.networks),
             fused=on_device(self.fused, device),
         )
-
-
-def tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter and buffer, detached, under its first name."""
-    return {name: tensor.detach() for name, tensor in (*model.named_parameters(), *model.named_buffers())}
 
 
 @torch.no_grad()
@@ -201,6 +197,28 @@ def mapped(
     for (name, axis), on_axis in pairs.items():
         state[name] = _mapped_axis(state[name], axis, shapes[name].shape[axis], on_axis)
     return state
+
+
+def reordered_tensors(
+    state: Mapping[str, Tensor],
+    groups: Sequence[Group],
+    orders: Mapping[str, Tensor],
+    skip: tuple[str, int] | None = None,
+) -> dict[str, Tensor]:
+    """Permute the neurons of groups in the given tensors (a state or part of one), leaving the axis `skip`."""
+    new, lines = dict(state), dict[tuple[str, int], Tensor]()
+    for group in groups:
+        for part in group.parts if group.name in orders else ():
+            key = (part.name, part.axis)
+            if part.name in new and key != skip:
+                line = lines.setdefault(key, torch.arange(new[part.name].shape[part.axis]))
+                line[part.index] = part.index[orders[group.name].cpu()]
+    if not lines:
+        return new
+    together = torch.cat(list(lines.values())).to(next(iter(new.values())).device)  # one copy: each one to a GPU waits
+    for (name, axis), line in zip(lines, together.split([len(line) for line in lines.values()]), strict=True):
+        new[name] = new[name].index_select(axis, line)
+    return new
 
 
 def _mapped_axis(tensor: Tensor, axis: int, size: int, on_axis: list[tuple[Part, Part, Tensor]]) -> Tensor:

@@ -1,22 +1,26 @@
 """Networks with their neurons in another order."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
+from ..graph.graph import load
+from ..graph.network import networks_of
+from ..graph.spaces import permuted_weights, random_orders
 from ..networks.packing import as_given
-from ..networks.symmetry import shuffled
 from ..system import device as devices
-from .task import Task
+from .task import Task, unpacking
 
 
 def permuted(network: nn.Module, data: object, seed: int = 0, *, logits: str | int | None = None) -> nn.Module:
     """A copy that computes the same, with the neurons of every layer in random order.
 
-    It tests whatever should not depend on the order of neurons: fusing a network with its permuted copy must return the network,
-    and the plain average must not.
+    Neurons of a head stay in it, and those of a part of a grouped convolution in their part, which moves as a whole. It tests
+    whatever should not depend on the order of neurons: fusing a network with its permuted copy must return the network, and
+    the plain average must not.
 
     Args:
-        data: samples that the network takes, in any form that methods take; the first one is run.
+        data: samples that the network takes, in any form that methods take.
         seed: of the order.
         logits: see `fuse`.
     Raises:
@@ -24,7 +28,20 @@ def permuted(network: nn.Module, data: object, seed: int = 0, *, logits: str | i
     """
     task = Task.of([network], data, logits=logits, seed=seed)
     (parent,) = task.parents
+    device, dtype = devices.of(parent), task.dtype
+
+    def ready(tensor: Tensor) -> Tensor:
+        return tensor.to(device, dtype if tensor.is_floating_point() else None)
+
     with devices.exact(), torch.inference_mode(False):
-        example = task.inputs[:2].to(devices.of(parent), task.dtype)
-        copied = shuffled(parent, example, torch.Generator().manual_seed(seed))
-    return as_given(copied, task.packing)
+        model = unpacking(parent)
+        (net,) = networks_of([model], pytree.tree_map_only(Tensor, ready, task.given(task.inputs)))
+        made = {space for columns in net.columns for space in columns[:, 0].tolist()}
+        spaces = [
+            space
+            for number, space in enumerate(net.spaces.spaces)  # but coordinates in a buffer, which all networks share
+            if number in made or space.family is not None or {name for name, _ in space.axes} <= net.graph.trained
+        ]
+        orders = random_orders(spaces, torch.Generator().manual_seed(seed))
+        load(model, permuted_weights(net.weights, net.spaces.neurons, spaces, orders))
+    return as_given(parent, task.packing)

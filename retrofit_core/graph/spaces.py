@@ -234,7 +234,7 @@ def as_blocks(matrix: Tensor, groups: int) -> Tensor:
     return parts.flatten(0, 1)
 
 
-def permuted(
+def permuted_weights(
     weights: Weights, neurons: Neurons, spaces: Iterable[Space], orders: Iterable[Tensor]
 ) -> dict[str, Tensor]:
     """The weights with the neurons of each space in another order.
@@ -249,7 +249,7 @@ def permuted(
         for (name, axis), places in space.axes.items():
             index = torch.arange(new[name].shape[axis])
             index[places.flatten()] = places[order].flatten()
-            new[name] = new[name].index_select(axis, index)
+            new[name] = new[name].index_select(axis, index.to(new[name].device))
     for name, groups in neurons.blocks.items():
         new[name] = as_blocks(new[name], groups)
     return new
@@ -284,7 +284,7 @@ def _unchanged(
 ) -> bool:
     orders = random_orders(spaces, torch.Generator().manual_seed(0))
     with torch.no_grad():
-        both = [graph(w, *sample) for w in (weights, permuted(weights, neurons, spaces, orders))]
+        both = [graph(w, *sample) for w in (weights, permuted_weights(weights, neurons, spaces, orders))]
     return all(
         torch.allclose(one, other, rtol=0, atol=TOLERANCE.get(one.dtype, 1e-4) * float(one.abs().max()), equal_nan=True)
         for one, other in zip(*both, strict=True)

@@ -29,8 +29,8 @@ from ..system.registry import find, first_line
 from ..system.runtime import Runtime
 from ..system.settings import SEED_SETTING, check_setting, settings_of
 from ..system.texts import changed
-from ..training.parents import NOTE, read_training, train_parents
 from .config import RunConfig, naming
+from .parents import NOTE, read_training, train_parents
 
 #: Fields of a run that its method takes as keywords; files become networks.
 TAKEN, FILES = ("importance", "seed", "memory", "device"), ("target", "base")

@@ -18,10 +18,10 @@ from ..methods import METHODS, RETROFITTING
 from ..networks.architectures import Architecture, build, fitted, parse
 from ..networks.checkpoints import load_model
 from ..system.refusals import Cure, Refusal, cures_of
-from ..training.parents import TrainConfig
-from ..training.parents import plan as plan_training
+from ..training.config import TrainConfig
 from .config import FIELDS, RunConfig
 from .inputs import Inputs, check_choices, check_fitting, class_shares, fusion_rows
+from .parents import plan as plan_training
 
 
 def check_run(config: RunConfig, training: TrainConfig | None = None, folder: str | Path = ".") -> None:

@@ -15,10 +15,10 @@ from ..system.extras import library_version, require
 from ..system.files import digest, json_of, locked, write
 from ..system.monitor import Event, Monitor
 from ..system.position import Position
-from ..training.parents import read_training
 from . import identities, store
 from .config import RunConfig
 from .identities import Identity
+from .parents import read_training
 from .store import CANCEL, INTERVAL, NEW, SCHEMA, STATES, STATUS, check_schema, state_of
 
 SEALED = ("config.json", "levels.parquet", "arrays.npz", "fused.safetensors", "result.json", "metrics.json")

@@ -20,10 +20,11 @@ from retrofit_app.models import sources
 from retrofit_app.widgets import works
 from retrofit_core import load_model, save_model
 from retrofit_core.runs import RunConfig, create, execute, identity, read_run, store, worker
+from retrofit_core.runs.parents import read_training
 from retrofit_core.runs.store import KINDS, NOTES, Work, notes_of, worker_of
 from retrofit_core.runs.worker import CHILDREN, Job
 from retrofit_core.system import files
-from retrofit_core.training.parents import TrainConfig, read_training
+from retrofit_core.training.config import TrainConfig
 from tests.marks import each_case
 
 from .analyses import plain

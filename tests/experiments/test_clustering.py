@@ -7,7 +7,8 @@ import torch
 from retrofit_core.experiments.clustering import SCORES, clustering, histogram
 from retrofit_core.experiments.results import share_below
 from retrofit_core.runs import RunConfig, read_inputs
-from retrofit_core.training.parents import TrainConfig, train_parents
+from retrofit_core.runs.parents import train_parents
+from retrofit_core.training.config import TrainConfig
 
 pytestmark = pytest.mark.slow
 

@@ -23,7 +23,7 @@ from retrofit_core.experiments.units import (
 )
 from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.networks.architectures import build, fitted, parse
-from retrofit_core.training.parents import TrainConfig
+from retrofit_core.training.config import TrainConfig
 from tests.marks import each_case
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from retrofit_core.experiments.results import Result, measured_in
 from retrofit_core.experiments.runner import plan, run
 from retrofit_core.experiments.units import FineTuning, Fusion, ParentSource, Unit
 from retrofit_core.runs import RunConfig
-from retrofit_core.training.parents import TrainConfig
+from retrofit_core.training.config import TrainConfig
 
 MLP = '{"architecture": "mlp", "sizes": [64, 8, 6, 10]}'
 SOURCE = ParentSource(TrainConfig(data="digits", arch=(MLP,), split="sharded", parts=2, recipe="small", epochs=2))

@@ -9,9 +9,8 @@ from retrofit_core.fusion.mapping import mapped_weights
 from retrofit_core.networks.levels import partition
 from tests import reference
 from tests.flat import fuse
-from tests.networks import CNN_SHAPE, cnn, initialised, mlp, normal, permuted
+from tests.networks import CNN_SHAPE, cnn, initialised, mlp, normal, permuted, shuffled
 from tests.properties import as_groups, assert_same_function
-from tests.test_twins import shuffled
 
 
 @pytest.mark.parametrize("make, shape, positions", [(mlp, (6,), (0, 2, 4)), (cnn, CNN_SHAPE, (0, 3, 7))])
@@ -99,7 +98,7 @@ class Flattened(nn.Module):
 @pytest.mark.parametrize("network", [Concatenated, Flattened])
 def test_the_parents_weights_are_mapped_wherever_the_inputs_are_neurons(network):
     model, few, new = initialised(network(), 0), normal(4, *CNN_SHAPE), normal(50, *CNN_SHAPE, seed=1)
-    twin = shuffled(model, few, torch.Generator().manual_seed(3))
+    twin = shuffled(model, few, 3)
     fused = fuse([model, twin], few, grouping="hungarian", toward="parents", device="cpu").model
     assert_same_function(model, fused, new, 1e-5)
 

@@ -11,9 +11,8 @@ from retrofit_core.fusion.grouping import Hungarian, KMeans
 from retrofit_core.fusion.moments import Rows, solve
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.levels import partition, rows
-from retrofit_core.networks.symmetry import shuffled
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual
+from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual, shuffled
 from tests.properties import assert_close, assert_same_function, assert_same_tensors
 
 
@@ -242,7 +241,7 @@ def test_neurons_that_differ_where_they_are_silent_belong_together():
 @pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
 def test_a_shuffled_copy_is_found_again(make, method):
     model = make()
-    twin = shuffled(model, DATA, torch.Generator().manual_seed(5))
+    twin = shuffled(model, DATA, 5)
     fused = METHODS[method]([model, twin], DATA, active=True, repair=True, ridge=0.0, device="cpu").model
     assert_same_function(fused, model, DATA, 1e-6)
 

@@ -17,7 +17,7 @@ from retrofit_core.methods import METHODS
 from retrofit_core.system.runtime import Runtime
 from tests.drawn import drawn, in_another_order
 from tests.families import FAMILIES, network
-from tests.test_twins import shuffled
+from tests.networks import shuffled
 
 OLD = {"ridge": "0.01x", "toward": "zero"}
 #: What the levels of old did not take.
@@ -51,7 +51,7 @@ def off(one, other):
 @pytest.mark.parametrize("name", [*(pytest.param(name, marks=pytest.mark.long) for name in FAMILIES), *sorted(REFUSED)])
 def test_a_shuffled_copy_and_the_network_itself_are_found_again(name):
     model, x = network(name)
-    twin, target = shuffled(model, x[:20], torch.Generator().manual_seed(3)), network(name, seed=1)[0]
+    twin, target = shuffled(model, x[:20], 3), network(name, seed=1)[0]
     for options in ({}, {"method": "HF-Linear"}, {"target": target}):
         found = fused([model, twin], x, ridge=0.0, toward="zero", **options).model
         assert off(logits(found(x)), logits(model(x))) < 1e-6
@@ -118,7 +118,7 @@ CHAINS = ("behind layers", "flattened maps", "channels in parts")
 )
 def test_stopped_anywhere_a_fusion_with_a_shuffled_copy_is_the_network_and_at_the_end_any_is_the_fused_one(name):
     (model, x), (other, _) = network(name), network(name, seed=1)
-    twin = shuffled(model, x[:20], torch.Generator().manual_seed(3))
+    twin = shuffled(model, x[:20], 3)
     for parents in ([model, twin], [model, other]):
         result = fused(parents, x, ridge=0.0, toward="zero")
         groups = groups_of(networks_of([*parents, result.model], x), result.levels)

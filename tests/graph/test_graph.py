@@ -5,18 +5,27 @@ import copy
 
 import pytest
 import torch
+import torchvision
 from torch import nn
 
-from retrofit_core.graph.graph import load, weights_of
-from retrofit_core.graph.spaces import permuted, random_orders, spaces_of
+from retrofit_core import permuted
+from retrofit_core.graph.graph import weights_of
+from retrofit_core.graph.spaces import spaces_of
 from retrofit_core.graph.tracing import check_copy, trace, trace_all
 from tests.drawn import drawn
-from tests.families import FAMILIES, FOLLOWED, network
+from tests.families import FAMILIES, FOLLOWED, NETWORKS, network
 from tests.marks import each_case
-from tests.networks import normal
+from tests.networks import initialised, normal, seeded
+from tests.properties import untouched
 
 QUICK = ("TransformerEncoder", "aggregated", "language model, position ids in a buffer", "an item", "dense")
-NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in (*FAMILIES, *FOLLOWED)]
+
+
+def long(name):
+    return pytest.param(name, marks=pytest.mark.long)
+
+
+NAMES = [name if name in QUICK else long(name) for name in (*FAMILIES, *FOLLOWED)]
 
 
 class Called(nn.Module):
@@ -60,16 +69,33 @@ def test_gradients_run_through_a_graph(name):
             torch.testing.assert_close(weights[key].grad, parameter.grad, rtol=1e-6, atol=1e-8)
 
 
+LARGE = {
+    "mobilenet_v3_small": {},
+    "resnet18": {},
+    "convnext_tiny": {},
+    "densenet121": {},
+    "shufflenet_v2_x0_5": {},
+    "googlenet": {"init_weights": False},
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *NETWORKS, "mobilenet_v3_small", *(long(name) for name in [*LARGE][1:])])
 def test_neurons_in_another_order_compute_the_same(name):
-    model, x = network(name)
-    graph, weights = trace(model, x[:3]), weights_of(model)
-    spaces = spaces_of(graph, weights, [x[:1]])
-    orders = random_orders(spaces.spaces, torch.Generator().manual_seed(7))
-    twin = load(copy.deepcopy(model), permuted(weights, spaces.neurons, spaces.spaces, orders))
-    with torch.no_grad():
-        torch.testing.assert_close(first(twin(x)), first(model(x)), rtol=1e-9, atol=1e-9)
+    if name in LARGE:
+        make = getattr(torchvision.models, name)
+        model, x = initialised(seeded(0, make, num_classes=5, **LARGE[name]), 1), normal(2, 3, 64, 64)
+    elif name in NETWORKS:
+        make, shape = NETWORKS[name]
+        model, x = make(), normal(4, *shape)
+    else:
+        model, x = network(name)
+    with untouched(model), torch.no_grad():
+        twin, expected = permuted(model, x, 3), first(model(x))
+        torch.testing.assert_close(first(twin(x)), expected, rtol=1e-9, atol=1e-9)
+    assert expected.std() > 1e-3 and any(
+        not torch.equal(tensor, weights_of(model)[key]) for key, tensor in weights_of(twin).items()
+    )
 
 
 @pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(12, 120))])
@@ -169,6 +195,34 @@ def test_code_without_one_graph_is_refused(why):
     model.parts = [nn.Linear(4, 4).double()]
     with pytest.raises(ValueError, match=why):
         trace(model, normal(3, 4))
+
+
+@each_case(
+    ("operation", "message"),
+    [
+        (
+            lambda x: x.clamp(torch.arange(6.0).double()),
+            "cannot be followed through aten.clamp.* give it a rule in .*/neurons.py",
+        ),
+        (lambda x: x.cumsum(1), "another order of its neurons changes what it computes"),
+    ],
+)
+def test_neurons_that_cannot_be_followed_are_refused(operation, message):
+    model = Called(lambda net, x: net.b(operation(net.a(x)))).double()
+    with pytest.raises(ValueError, match=message):
+        permuted(model, normal(3, 4))
+
+
+def test_a_norm_in_float32_within_a_float64_network_is_no_other_function():
+    """As the RMSNorms of Llama: another order of the neurons rounds their sum otherwise."""
+
+    class Norm(nn.Module):
+        def forward(self, x):
+            h = x.to(torch.float32)
+            return (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True))).to(x.dtype)
+
+    model = initialised(nn.Sequential(nn.Linear(6, 9), Norm(), nn.Linear(9, 3)), 0)
+    assert not torch.equal(permuted(model, normal(4, 6))[0].weight, model[0].weight)
 
 
 def test_a_copy_that_runs_other_weights_is_refused():

@@ -206,7 +206,7 @@ def _training(config: dict[str, Any], base: Path) -> dict[str, Any] | None:
 
 def training_of(entry: Entry) -> Any:
     """The `TrainConfig` of a run's parents if the app or `retrofit train` made them; else None."""
-    from retrofit_core.training.parents import TrainConfig
+    from retrofit_core.training.config import TrainConfig
 
     try:
         return TrainConfig.from_json(entry.training) if entry.training else None

@@ -114,7 +114,7 @@ def _check_pair(config: Any, training: Any) -> None:
 
 def _note_training(training: Any, folder: Path) -> None:
     """Write training.json beside the parents; the worker trains missing ones from it."""
-    from retrofit_core.training.parents import read_training, write_training
+    from retrofit_core.runs.parents import read_training, write_training
 
     parents = folder / training.folder
     recorded = read_training(parents)

@@ -44,7 +44,7 @@ def training(picks: Picks, inputs: int, classes: int) -> Any:
     """
     if picks.networks != "train":
         return None
-    from retrofit_core.training.parents import TrainConfig
+    from retrofit_core.training.config import TrainConfig
 
     twins = picks.split == "twins"
     if twins and picks.parents < 2:

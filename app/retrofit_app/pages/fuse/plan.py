@@ -87,8 +87,8 @@ def _shipped() -> runs.Entry:
 def _counts_of_split(training: dict[str, Any], _picks: Picks, changed: float) -> tuple[tuple[int, ...], ...]:
     import torch
 
-    from retrofit_core.training.parents import TrainConfig
-    from retrofit_core.training.parents import plan as plan_training
+    from retrofit_core.runs.parents import plan as plan_training
+    from retrofit_core.training.config import TrainConfig
 
     images = sources.images(_picks)
     rows = plan_training(TrainConfig.from_json(training), images).rows

@@ -11,18 +11,18 @@ from torch import Tensor, nn
 
 from ..data import Images, has_split, load
 from ..data.splits import SPLITS, read_splits, write_splits
+from ..fusion.permutation import permuted
 from ..networks.architectures import build, fitted, parse
 from ..networks.checkpoints import load_model, save_model
-from ..networks.symmetry import shuffled
 from ..system.files import json_of, write
 from ..system.monitor import Monitor
 from ..system.registry import find
 from ..system.settings import SEED_SETTING, check_setting
-from .config import AUTO, RATIO, TrainConfig
-from .evaluation import check_suits, evaluate
-from .files import check_data, check_unfinished, facts_of, own_settings, settings_of, trained
-from .loop import TrainSettings
-from .recipes import RECIPES, augmentation
+from ..training.config import AUTO, RATIO, TrainConfig
+from ..training.evaluation import check_suits, evaluate
+from ..training.files import check_data, check_unfinished, facts_of, own_settings, settings_of, trained
+from ..training.loop import TrainSettings
+from ..training.recipes import RECIPES, augmentation
 
 SCHEMA = 1
 NOTE = "training.json"
@@ -181,7 +181,7 @@ def _parent(
     seed = (config.seed * 1000 + index) % 2**63
     if config.twins and index:
         first, metadata = load_model(files[0])
-        model = shuffled(first, planned.images.inputs([0]), torch.Generator().manual_seed(seed))
+        model = permuted(first, planned.images.inputs([0]), seed)
         save_model(
             model,
             files[index],
