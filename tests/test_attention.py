@@ -12,9 +12,6 @@ from retrofit_core.fusion.fit.heads import joint_basis
 from retrofit_core.graph.graph import weights_of
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.attention import attention_maps, of_heads
-from retrofit_core.networks.levels import compose, cut_trace, trace_classifier
-from retrofit_core.networks.spaces import with_spaces
 from tests.families import NETWORKS, VIT
 from tests.networks import VGG_SHAPE, initialised, normal, shuffled
 from tests.plain import matched
@@ -37,11 +34,6 @@ def network(name, seed=1):
             if "norm" in key or "ln" in key or key in ("cls", "positions"):
                 tensor.add_(0.3 * torch.randn(tensor.shape, generator=generator))
     return model, normal(60, *shape)
-
-
-def levels_of(model, x):
-    trace = trace_classifier(model, x[:2])
-    return with_spaces(trace, cut_trace(trace, "layers"), "it")
 
 
 def split_rows(model, name, block):
@@ -84,27 +76,6 @@ def test_a_twin_is_found_again(name, method):
     assert_same_function(twin, model, x, 1e-9)
     result = METHODS[method]([model, twin], x, ridge=0.0, device="cpu")
     assert_same_function(result.model, model, x, 1e-6)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_levels_compose_to_the_network_and_know_their_attentions(name):
-    model, x = network(name)
-    levels = levels_of(model, x)
-    assert all(level.affine is not None for level in levels)
-    with torch.no_grad():
-        assert_close(compose(levels, x), model(x), 1e-12)
-    found = {id(level.blocks): level.blocks for level in levels if level.blocks is not None}
-    assert len(found) == 2
-    for block, heads in enumerate(found.values()):
-        with torch.no_grad():
-            boundary = compose(levels[: heads.reader], x)
-            q, k = (of_heads(levels, heads, made, boundary) for made in (heads.query, heads.key))
-            maps = attention_maps(levels, heads, boundary)
-        d = q.shape[-1]
-        root = 12**0.5 if name == "vit" else d**0.5
-        assert heads.scale == pytest.approx(1 / root, rel=1e-9)
-        assert_close(maps, (q @ k.mT / root).softmax(-1), 1e-12)
-        assert heads.count == split_rows(model, name, block)[2]
 
 
 def test_queries_and_keys_keep_the_best_logits_of_their_rank():
@@ -228,11 +199,10 @@ def test_equals_plain_steps():
 def test_errors_of_heads_are_what_is_read_back_of_each_neuron():
     parents, x = [network("vit")[0], network("vit", 2)[0]], network("vit")[1]
     result = METHODS["HF-Linear"](parents, x, device="cpu")
-    levels = [levels_of(model, x) for model in (*parents, result.model)]
-    for index in (1, 2, 3):
+    said = [states(model, x) for model in (*parents, result.model)]
+    for index, name in enumerate("qkv", 1):
         report = result.levels[index]
-        with torch.no_grad():
-            *z, made = (flat(network[index].of(compose(network[: index + 1], x))) for network in levels)
+        *z, made = (flat(values[name].detach()) for values in said)
         assert report.weights is not None
         z = torch.cat(z, 1)
         targets, read = z @ report.weights, torch.zeros_like(z)

@@ -10,11 +10,10 @@ from retrofit_core.data import Images
 from retrofit_core.data.images import in_memory
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.levels import compose, partition
-from tests.families import NETWORKS, of_spec
+from tests.families import of_spec
 from tests.networks import CNN_SHAPE, VGG_SHAPE, initialised, labels, normal
 from tests.plain import flat, least_squares, matched, patches, projected, put
-from tests.properties import assert_close, assert_same_function, assert_same_tensors
+from tests.properties import assert_same_function, assert_same_tensors
 
 DATA = normal(60, *CNN_SHAPE)
 
@@ -144,23 +143,6 @@ def test_networks_whose_skips_join_other_layers_are_refused():
 
     with pytest.raises(ValueError, match="skips join them to others"):
         METHODS["KF-Linear"]([blocks(1), initialised(Other(), 2)], DATA, device="cpu")
-
-
-def test_levels_inside_of_blocks_compose_to_the_network():
-    for name in ("residual", "resnet", "bottleneck"):
-        make, shape = NETWORKS[name]
-        model, x = make(), normal(5, *shape)
-        levels = partition(model, x[:2], "layers")
-        with torch.no_grad():
-            assert_close(compose(levels, x), model(x), 1e-12)
-            boundary = x
-            for level in levels:
-                inputs, stream = level.form.read(boundary)
-                inputs = level.form.rows(inputs, ones=level.form.bias)
-                boundary = level.module(boundary)
-                made = inputs @ level.weights() + (0 if stream is None else flat(stream))
-                output = level.of(boundary)
-                assert_close(made, output if output.ndim == 2 else flat(output), 1e-12)
 
 
 @pytest.fixture(scope="module")

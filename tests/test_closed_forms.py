@@ -10,9 +10,7 @@ from torch import nn
 
 from retrofit_core.fusion.moments import MomentSums, approximation_error, cross_error, solve, unavoidable_error
 from retrofit_core.fusion.targets import Targets, weighted_means
-from retrofit_core.graph.graph import weights_of
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.levels import compose, partition
 from tests.families import MADE, PARTS, READ, SKIPPED, aggregated, branches, dense, ghost, inverted, partly, scaled
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, initialised, labels, normal, seeded, shuffled
@@ -269,24 +267,8 @@ def test_layers_over_positions_are_fitted_to_the_means_of_channels():
 # --- scales, and what follows the last layer -----------------------------------------------------------------------------
 
 
-def test_scales_are_folded_for_the_closed_form_alone_and_put_back_as_ones():
-    model, x = made(scaled, 1), DATA[:5]
-    before = {name: tensor.clone() for name, tensor in weights_of(model).items()}
-    levels = partition(model, x, "layers")
-    assert [len(level.folds) for level in levels] == [0, 0, 1, 1, 0]
-    assert_close(compose(levels, x), model(x), 1e-12)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in weights_of(model).items())
-    assert not any(level.folds for level in partition(model, x))
-    for level in levels:
-        level.put_back()
-    assert (model.first == 1).all() and (model.second == 1).all()
-    assert_close(model(x), compose(levels, x), 1e-12)
-
-
 def test_what_follows_the_last_layer_is_not_fitted():
     parents = pair(scaled)
-    (*_, head) = partition(parents[0], DATA[:2], "layers")
-    assert (head.tail, head.width, head.axis, head.positions) == (True, 3, 1, 49)
     result = METHODS["KF-Linear"](parents, DATA, device="cpu")
     report = result.levels[-1]
     with torch.no_grad():

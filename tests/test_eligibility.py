@@ -10,7 +10,6 @@ from tests.flat import fuse
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, VIT, cnn, initialised, labels, mlp, normal
 from tests.properties import untouched
-from tests.test_levels import Around
 
 X = normal(40, 6)
 IMAGES = normal(30, *CNN_SHAPE)
@@ -32,6 +31,15 @@ def without_place():
         nn.Linear(75, 2),
     ]
     return initialised(nn.Sequential(*layers), 0)
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.fc = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.fc(self.gate(x) if x.sum() > 0 else x)
 
 
 HF, KF = {"grouping": "hungarian"}, {"grouping": "kmeans"}
@@ -74,7 +82,7 @@ REFUSALS = {
         "level '0': 17 fused neurons for 16 parents' neurons.*at most 16",
     ),
     "untraceable": (
-        [initialised(Around(), k) for k in range(2)],
+        [initialised(Branches(), k) for k in range(2)],
         X[:, :4],
         KF,
         "its code branches on the data",

@@ -12,12 +12,8 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from retrofit_core import METHODS, compare
 from retrofit_core.data import load
-from retrofit_core.fusion.importance import Conductance, DeepLift, Neurons
-from retrofit_core.fusion.importance.scoring import importance_scores
 from retrofit_core.fusion.samples import as_inputs
-from retrofit_core.networks.levels import partition
 from retrofit_core.system.labels import as_labels
-from retrofit_core.system.monitor import Monitor
 from retrofit_core.training.evaluation import measured
 from tests.marks import each_case
 from tests.networks import mlp, normal
@@ -27,19 +23,17 @@ pytestmark = pytest.mark.slow
 WHOLE = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16]
 
 
-@each_case("score", [Conductance(), DeepLift()])
+@each_case("score", ["conductance", "deeplift"])
 @each_case("dtype", WHOLE)
 def test_scores(score, dtype):
     """With as many classes as samples, so that a mask of uint8 has a shape that fits."""
-    model, x, y = mlp((6, 5, 4)), normal(4, 6), torch.tensor([1, 0, 1, 3])
-    levels = partition(model, x)
-    neurons = Neurons.of(levels)
-    expected, direct = (score.scores(neurons, x, each, monitor=Monitor()) for each in (y, y.to(dtype)))
-    for left, right in zip(expected.values, direct.values, strict=True):
-        assert torch.equal(left, right)
-    assert expected.report == direct.report
-    named = importance_scores(levels, x, y.to(dtype), score)
-    assert torch.equal(named.values[0], importance_scores(levels, x, y, score).values[0])
+    models, x, y = [mlp((6, 5, 4)), mlp((6, 5, 4), seed=1)], normal(4, 6), torch.tensor([1, 0, 1, 3])
+    expected, found = (
+        METHODS["KF-Linear"](models, (x, y), importance=score, importance_data="fusion", device="cpu").levels
+        for y in (y, y.to(dtype))
+    )
+    for one, other in zip(expected, found, strict=True):
+        assert torch.equal(one.scores, other.scores)
 
 
 @pytest.mark.parametrize("dtype", WHOLE)
@@ -110,6 +104,28 @@ def test_targets_of_any_form_never_reach_the_network(form, call):
         METHODS["KF-Linear"].plan(parents, data, importance="conductance", importance_data="fusion", device="cpu")
     with pytest.raises(ValueError, match=f"the test data: .*{message}"):
         compare(parents, ROWS, data, methods="average")
+
+
+@each_case(
+    "data, labelled",
+    [
+        (ROWS, False),
+        ((ROWS, CLASSES), True),
+        ([ROWS, CLASSES], True),
+        (TensorDataset(ROWS), False),
+        (TensorDataset(ROWS, CLASSES), True),
+        (DataLoader(TensorDataset(ROWS, CLASSES), batch_size=7), True),
+        ([(ROWS[:5], CLASSES[:5]), (ROWS[5:], CLASSES[5:])], True),
+        ([ROWS[:5], ROWS[5:9], ROWS[9:]], False),
+        (((ROWS[i : i + 1], CLASSES[i : i + 1]) for i in range(40)), True),
+        ([ROWS[:6], ROWS[6:]], False),
+        ([ROWS.numpy()[:5], ROWS.numpy()[5:]], False),
+    ],
+)
+def test_every_kind_of_fusion_data_gives_the_same_tensors(data, labelled):
+    inputs, classes = as_inputs(data)
+    assert torch.equal(inputs, ROWS)
+    assert torch.equal(classes, CLASSES) if labelled else classes is None
 
 
 def test_several_inputs_are_a_tuple_of_their_own_or_a_dict():

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
+from torch.nn import functional as F
 
 from retrofit_core.fusion.moments import (
     Moments,
@@ -25,7 +25,6 @@ from retrofit_core.fusion.moments import (
 from retrofit_core.fusion.moments import sums as products
 from retrofit_core.fusion.moments.lags import LagSums
 from retrofit_core.fusion.targets import Targets, excess, weighted_means
-from retrofit_core.networks.levels import Affine, partition
 from tests import reference
 from tests.marks import each_case
 from tests.networks import normal
@@ -345,16 +344,21 @@ def test_directions_that_float32_products_invent_explain_nothing():
 # --- moments by lags against the unfolded rows ------------------------------------------------------------------------
 
 
+def unfolded(h, bias):
+    """Input rows of a 3 x 3 convolution that keeps the size."""
+    rows = F.unfold(h, 3, padding=1).mT.flatten(0, 1)
+    return torch.cat([rows, torch.ones_like(rows[:, :1])], 1) if bias else rows
+
+
 @each_case("shape", [(3, 4, 5, 6), (2, 3, 1, 1), (2, 3, 1, 4), (2, 2, 2, 2), (1, 5, 3, 2)])
 @each_case("bias", [True, False])
 def test_lags_give_the_moments_of_the_unfolded_rows(shape, bias, device):
     draw = torch.Generator().manual_seed(0)
-    conv = nn.Conv2d(shape[1], 7, 3, padding=1, bias=bias).double()
     h = torch.randn(shape, generator=draw, dtype=torch.float64)
     z = torch.randn(shape[0] * shape[2] * shape[3], 11, generator=draw, dtype=torch.float64)
     p = 9 * shape[1] + bias
     unfolding = MomentSums(11, p, bias=bias)
-    unfolding.add(z, Affine((conv,), (), nn.Identity()).rows([h], ones=bias))
+    unfolding.add(z, unfolded(h, bias))
     sums = LagSums(shape[1], 11, bias=bias, device=device)
     half = shape[0] // 2
     rows = half * shape[2] * shape[3]
@@ -390,14 +394,13 @@ def test_float32_products_stay_near_those_of_float64_rows(height, width, which, 
     """Every entry within eps of |x_i| |x_j|, as if unfolded: the border is never a difference of large numbers. Diagonals are
     not negative, and the factor exists at the weakest ridge that float32 products are used for, with fewer rows than columns."""
     channels, samples = 16, 12
-    conv = nn.Conv2d(channels, 3, 3, padding=1)
     h = images(channels, height, width, samples, which)
     z = torch.randn(samples * height * width, 5, generator=torch.Generator().manual_seed(2))
     sums = LagSums(channels, 5, bias=True, device=device)
     sums.add(z[: 7 * height * width].to(device), h[:7].to(device))
     sums.add(z[7 * height * width :].to(device), h[7:].to(device))
     moments = sums.finish()
-    x = Affine((conv,), (), nn.Identity()).rows([h], torch.float64, ones=True)
+    x = unfolded(h.double(), True)
     xx, xz = moments.xx.cpu(), moments.xz.cpu()
     assert (xx.diagonal() >= 0).all()
     assert torch.equal(xx, xx.T)
@@ -417,29 +420,3 @@ def test_products_are_float32_only_where_the_ridge_outweighs_their_rounding():
     for ridge in (0, 10.0, 1e-3, "0.0001x"):  # numbers are on sums: how large they are is not known beforehand
         assert product_dtype(ridge, torch.float32, cpu) == torch.float64
     assert product_dtype("auto", torch.float64, cpu) == torch.float64
-
-
-# --- convolutions in one and three dimensions, beside their twins in two: a kernel of height 1 does the ---------------
-
-
-@pytest.mark.parametrize(
-    ("layer", "shape"),
-    [
-        (nn.Conv1d(2, 3, 4, stride=3, padding=2, dilation=2), (2, 11)),
-        (nn.Conv1d(2, 3, 3, padding="same", padding_mode="reflect"), (2, 6)),
-        (nn.Conv1d(3, 3, 3, groups=3), (3, 6)),
-        (nn.Conv1d(4, 6, 3, groups=2), (4, 6)),
-        (nn.Conv3d(2, 3, (1, 2, 3), stride=(1, 2, 1), padding=(0, 1, 1)), (2, 3, 4, 5)),
-    ],
-)
-def test_input_rows_times_weights_are_the_outputs(layer, shape):
-    model, x = nn.Sequential(layer).double(), normal(7, *shape)
-    (level,) = partition(model, x)
-    V, outputs = level.weights(), model(x).movedim(1, -1).flatten(0, -2)
-    if level.form.parts:
-        of_parts = level.form.rows([x], ones=level.form.bias)
-        rows = torch.einsum("ngp,pgb->ngb", of_parts, V.unflatten(1, (level.form.parts, -1))).flatten(1)
-    else:
-        rows = level.form.rows([x], ones=True) @ V
-    assert torch.allclose(rows, outputs, atol=1e-12)
-    assert level.kind == type(layer).__name__

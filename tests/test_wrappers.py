@@ -7,11 +7,10 @@ import torch
 from torch import nn
 
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.levels import partition
 from retrofit_core.networks.wrappers import unwrapped
 from tests.marks import each_case, spread
 from tests.networks import labels, mlp, normal
-from tests.properties import assert_close, assert_reproduces, untouched
+from tests.properties import assert_close, untouched
 from tests.test_contract import options_for
 
 
@@ -103,7 +102,6 @@ def test_every_wrapper_is_taken_off(name, method):
         assert_close(fused(x), expected(x), 1e-10)
     assert list(fused.state_dict()) == list(expected.state_dict())
     assert unwrapped(fused) is fused
-    assert_reproduces(expected, partition(fused, x[:2]), x)
 
 
 def scripted(net):
@@ -129,8 +127,6 @@ def test_torchscript_is_refused_before_any_work_with_a_way_out_that_works(make):
     for method in METHODS:
         with pytest.raises(ValueError, match=r"^parent 0.* was made by TorchScript .*load_state_dict"):
             METHODS[method](made, (x, labels(20, 3)), **options_for(method, pair(), 3))
-    with pytest.raises(ValueError, match="was made by TorchScript"):
-        partition(made[0], x[:2])
     network = mlp((6, 8, 3), seed=5)
     network.load_state_dict(made[0].state_dict())
     assert_close(network(x), made[0](x), 1e-12)

@@ -545,7 +545,7 @@ class _Assembly:
         new_base = new
         _describe(new, *self.alive[id(tensor)])
         if base is not tensor:
-            new_base = self.fx.call_function(aten.as_strided_scatter, (self.node[id(base)], new, *self._form(tensor)))
+            new_base = self.fx.call_function(as_strided_scatter, (self.node[id(base)], new, *self._form(tensor)))
         for view, _ in [*self.alive.values()]:
             if view._base is base:
                 self.node[id(view)] = self.fx.call_function(aten.as_strided, (new_base, *self._form(view)))
@@ -571,6 +571,13 @@ def _describe(node: fx.Node, value: Tensor, other: Tensor) -> None:
 def copied(x: Tensor, source: Tensor) -> Tensor:
     """`source` in the form of x; torch's own has no gradient."""
     return source.to(x.dtype).expand_as(x)
+
+
+def as_strided_scatter(x: Tensor, source: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor:
+    """x with `source` in the place of a view of its memory; torch's own has a gradient at that view alone."""
+    new = x.clone()
+    new.as_strided(size, stride, offset).copy_(source)
+    return new
 
 
 def of_samples(x: Tensor, times: int, more: int) -> int:

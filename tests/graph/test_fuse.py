@@ -3,6 +3,8 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from retrofit_core.fusion import walk
 from retrofit_core.fusion.algorithm import Retrofit
@@ -17,7 +19,7 @@ from retrofit_core.methods import METHODS
 from retrofit_core.system.runtime import Runtime
 from tests.drawn import drawn, in_another_order
 from tests.families import FAMILIES, network
-from tests.networks import shuffled
+from tests.networks import CNN_SHAPE, batchnorm_cnn, normal, shuffled
 
 OLD = {"ridge": "0.01x", "toward": "zero"}
 #: What the levels of old did not take.
@@ -107,6 +109,31 @@ def test_sums_do_not_depend_on_batches_or_memory(monkeypatch):
     monkeypatch.setattr(graph_network, "BATCH", 7)
     for memory in (1 << 33, 1 << 20):
         assert off(fused([one, other], x, **OLD, memory=memory).model(x), whole) < 1e-9
+
+
+class Largest(TorchDispatchMode):
+    """Bytes of the largest tensor that an operation makes."""
+
+    bytes = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        sizes = [leaf.untyped_storage().nbytes() for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
+        self.bytes = max([self.bytes, *sizes])
+        return out
+
+
+@pytest.mark.slow
+def test_many_samples_in_half_precision_are_never_held_in_the_networks_own():
+    """BatchNorm's statistics, which take a pass of their own, and the look for NaN included; results are those of float32."""
+    models = [batchnorm_cnn(seed=seed).float() for seed in (0, 1)]
+    x = normal(4000, *CNN_SHAPE).half()
+    with Largest() as largest:
+        result = fused(models, x, memory=10**6)
+    assert largest.bytes < x.float().nbytes
+    expected = fused(models, x.float(), memory=10**6)
+    for name, tensor in expected.model.state_dict().items():
+        assert torch.equal(result.model.state_dict()[name], tensor)
 
 
 CHAINS = ("behind layers", "flattened maps", "channels in parts")

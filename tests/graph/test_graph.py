@@ -10,6 +10,7 @@ from torch import nn
 
 from retrofit_core import permuted
 from retrofit_core.graph.graph import weights_of
+from retrofit_core.graph.network import networks_of
 from retrofit_core.graph.spaces import spaces_of
 from retrofit_core.graph.tracing import check_copy, trace, trace_all
 from tests.drawn import drawn
@@ -57,7 +58,7 @@ def test_a_graph_computes_what_the_network_computes(name, fallback):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", [*QUICK, "parts", "isub", "mul_, then add_"])
 def test_gradients_run_through_a_graph(name):
     model, x = network(name)
     graph = trace(model, x[:3])
@@ -139,6 +140,30 @@ def test_neurons_change_places_within_parts_of_a_grouped_convolution(name):
 
 
 # --- inputs and outputs -----------------------------------------------------------------------------------------------------
+
+
+class Factor:
+    """A number that its text does not show."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __repr__(self):
+        return "a factor"
+
+
+@pytest.mark.parametrize("factor", [lambda number: Factor(number), lambda number: Factor(torch.tensor(number))])
+def test_networks_of_one_graph_share_it_and_others_do_not(factor):
+    def code(net, x):
+        return net.b((net.a(x) * net.factor.number).relu())
+
+    x, models = normal(3, 4), [Called(code).double().eval() for _ in range(3)]
+    for model, number in zip(models, (1.0, 2.0, 1.0), strict=True):
+        model.factor = factor(number)
+    nets = networks_of(models, x)
+    assert nets[0].graph is nets[2].graph is not nets[1].graph
+    for net, model in zip(nets, models, strict=True):
+        torch.testing.assert_close(net.graph(net.weights, x)[0], model(x))
 
 
 @pytest.mark.slow
