@@ -99,7 +99,7 @@ def keep_picture(notebook: nbformat.NotebookNode, path: Path) -> None:
 def digest_of_results() -> str:
     """Of all files of results that come with the project: which of them a notebook reads is not known before."""
     digest = hashlib.sha256()
-    for path in sorted(RESULTS.glob("*.json")):
+    for path in sorted(RESULTS.glob("*.csv")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

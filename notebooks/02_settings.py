@@ -127,7 +127,7 @@ gradient = settings[settings["table"] == "gradient fits"]
 # %%
 two_way = table("vgg11-noniid", scale=SCALE, columns=["2-way"], runs=RUNS, results=RESULTS)
 two_way = two_way.column()
-two_way = next((each for each in two_way.scales if each.setting.given), two_way)  # both settings on one pair
+two_way = next((each for each in two_way.scales if each.given), two_way)  # both settings on one pair
 ROWS = [f"KF-Linear, {score}{words}" for score in ("uniform", "conductance") for words in ("", ", paper's settings")]
 beside_the_paper(two_way, LIGHT, ["Ensemble", "Parent 0", *ROWS])
 

@@ -72,11 +72,7 @@ METHODS = [
     "Parent 0",
     *(f"{name}, uniform" for name in ("HF-Gradient", "KF-Gradient", "HF-Linear", "KF-Linear", "OTFusion")),
 ]
-scales = [
-    scale
-    for scale in ("evening", "small", SCALE)
-    if scale in {each.setting.scale.name for each in tuned.scales or [tuned]}
-]
+scales = [scale for scale in ("evening", "small", SCALE) if scale in {each.scale for each in tuned.scales or [tuned]}]
 for scale in dict.fromkeys(scales):
     columns = [zero_shot.at(scale), tuned.at(scale)]
     both = [row for row in METHODS if all(column.line(row).mean is not None for column in columns)]

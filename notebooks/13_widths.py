@@ -50,7 +50,7 @@ METHODS = ["Parent 0", "KF-Linear, conductance", "KF-Gradient, conductance", "LP
 # those of equal networks first
 by_width = sorted(widths.columns, key=lambda column: (len(set(column.name.split(", "))), column.name))
 for scale in dict.fromkeys(["small", "evening", SCALE]):
-    pairs = [each for column in by_width for each in column.scales or [column] if each.setting.scale.name == scale]
+    pairs = [each for column in by_width for each in column.scales or [column] if each.scale == scale]
     if pairs and measured_in(pairs, METHODS):
         display(across(pairs, METHODS, LIGHT, "widths of network 0 and network 1"))
 

@@ -74,7 +74,7 @@ ROWS = ("KF-Linear, uniform", "KF-Linear, conductance", "KF-Gradient, uniform")
 
 def at_full_width(given):
     """Accuracy (%) of the first fusion of the given pair, or of the one that was trained, for each number of samples."""
-    columns = [column for column in (noniid, *noniid.scales, *pair.columns) if bool(column.setting.given) == given]
+    columns = [column for column in (noniid, *noniid.scales, *pair.columns) if bool(column.given) == given]
     first = {column.name: column for column in reversed(columns)}
     known = {words: first[name] for words, name in SIZES.items() if name in first}
     return pd.DataFrame(

@@ -80,7 +80,7 @@ for column in vit.columns[1:]:
     if any(claim.ours is not None for claim in column.claims):
         display(differences(column, LIGHT))
 for scale in dict.fromkeys(["evening", "small", SCALE]):
-    same = [each for column in vit.columns for each in column.scales or [column] if each.setting.scale.name == scale]
+    same = [each for column in vit.columns for each in column.scales or [column] if each.scale == scale]
     if len(same) > 1 and len(measured_in(same, ROWS)) > 1:
         display(across(same, ROWS, LIGHT, "networks"))
 

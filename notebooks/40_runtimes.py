@@ -115,7 +115,7 @@ seconds.recipe("KF-Linear, uniform")
 if SCALE is None:  # what is said above is said of the records that come with the project
     assert vit.column("400 samples").at("evening").number("KF-Gradient, uniform") < 200
     seconds, processor = (
-        next((each for each in column.scales if each.setting.given), column) for column in (seconds, processor)
+        next((each for each in column.scales if each.given), column) for column in (seconds, processor)
     )
     for column in (processor, small):
         assert max(column.number(row) for row in ("OTFusion", "Git-Re-Basin")) < column.number("HF-Linear, uniform") / 2

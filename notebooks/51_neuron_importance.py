@@ -44,7 +44,7 @@ neurons = table("neuron-importance", scale=SCALE, runs=RUNS, results=RESULTS)
 conductance, deeplift = neurons.column("conductance").main, neurons.column("deeplift").main
 TO_UNIFORM, BETWEEN_SEEDS = "adjusted Rand index to uniform", "adjusted Rand index between seeds"
 given = {
-    name: next((each for each in neurons.column(name).scales if each.setting.given), None)
+    name: next((each for each in neurons.column(name).scales if each.given), None)
     for name in ("uniform", "conductance", "deeplift")
 }
 

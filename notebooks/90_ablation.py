@@ -36,7 +36,7 @@ from retrofit_core.experiments.ablation import CHANGES, CLOSED_FORM, GRADIENT
 asked = {"scale": SCALE, "columns": COLUMNS, "runs": RUNS, "results": RESULTS}
 study = table("ablation", **asked)
 # One pair of networks in each panel: the given ones, where there are others, too.
-panels = [next((each for each in column.scales if each.setting.given), column) for column in study.columns]
+panels = [next((each for each in column.scales if each.given), column) for column in study.columns]
 closed_form = [change for change in CHANGES if change.whole == CLOSED_FORM]
 gradient = [change for change in CHANGES if change.whole == GRADIENT]
 

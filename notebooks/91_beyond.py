@@ -42,9 +42,7 @@ asked = {"scale": SCALE, "columns": COLUMNS, "runs": RUNS, "results": RESULTS}
 beyond = table("beyond", **asked)
 measured = [column for column in beyond.columns if column.lines]
 blocks = [column for column in measured if column.name in ("ResNet-18, sharded", "ViT, sharded")]
-given = [
-    next((each for each in column.scales if each.setting.given), column) for column in measured if column not in blocks
-]
+given = [next((each for each in column.scales if each.given), column) for column in measured if column not in blocks]
 
 # %% [markdown]
 # ## The closed form inside of blocks
@@ -62,10 +60,7 @@ parts(blocks, INSIDE, LIGHT, farthest=(-20, 20))
 # %%
 METHODS = ["HF-Gradient, uniform", "HF-Linear, uniform", "KF-Gradient, uniform", "KF-Linear, uniform", "PLeaS", "KD"]
 pd.DataFrame(
-    {
-        column.name: {row: column.results(row)[0].metrics["seconds"] for row in METHODS if column.results(row)}
-        for column in blocks
-    }
+    {column.name: {row: column.results(row)[0].seconds for row in METHODS if column.results(row)} for column in blocks}
 ).round(1)
 
 # %% [markdown]

@@ -14,7 +14,7 @@ import pytest
 from retrofit_core import load_model
 from retrofit_core.data import load
 from retrofit_core.data.splits import read_splits
-from retrofit_core.experiments.results import results_in
+from retrofit_core.experiments.results import read
 from retrofit_core.networks import user_code
 from retrofit_core.networks.checkpoints import read_metadata
 from retrofit_core.runs import read_config
@@ -33,7 +33,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "splits": lambda path: read_splits(path, ["a"], 10),
     "run": lambda path: read_config(path.rename(path.with_name("config.json")).parent),
     "architecture": lambda path: user_code.allow(f"{path.rename(path.with_suffix('.py'))}:make"),
-    "results": results_in,
+    "results": read,
 }
 
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from retrofit_core.catalogue import CATALOGUE
+from retrofit_core.experiments import table as read_table
 from retrofit_core.experiments.claims import INFORMATIVE
 from retrofit_core.experiments.report import report, verdicts
-from retrofit_core.experiments.reproduction import by_row, reproduced_table
-from retrofit_core.experiments.results import results_in
-from retrofit_core.experiments.scales import EVERY_SCALE, SAYING, SCALES
-from retrofit_core.experiments.setting import settings
+from retrofit_core.experiments.results import results_of
+from retrofit_core.experiments.scales import SAYING
 from retrofit_core.experiments.tables import TABLES
 from tests.marks import ROOT, skip_without
 
@@ -40,7 +39,7 @@ def test_it_counts_the_methods():
 
 @pytest.mark.slow
 def test_it_counts_the_papers_claims_that_hold():
-    summary = report(results_in(RESULTS), list(TABLES), [SCALES[name] for name in SAYING]).summary
+    summary = report({name: results_of(name, "none", [RESULTS]) for name in TABLES}, SAYING).summary
     decided = summary.decided()
     informative = [claim for claim in decided if claim.group == INFORMATIVE]
     (sentence,) = re.findall(r"^Of .* claims of the paper, .*$", README.read_text(), re.MULTILINE)
@@ -63,8 +62,7 @@ def test_it_counts_the_papers_claims_that_hold():
     ],
 )
 def test_its_results_are_those_of_the_reports(row, table, name):
-    chosen = settings(TABLES[table], results_in(RESULTS), EVERY_SCALE)
-    column = next(each for each in by_row(reproduced_table(TABLES[table], chosen, "runs").columns) if each.name == name)
+    column = read_table(table, results=RESULTS, runs="none").column(name)
     means = [column.line(which).mean for which in ("Parent 0", "KF-Linear, conductance", "Ensemble")]
     (cells,) = re.findall(rf"^\| {re.escape(row)} \| (.*) \|$", README.read_text(), re.MULTILINE)
     assert [cell.split()[0] for cell in cells.split(" | ")] == [f"{mean:.1f}" for mean in means]

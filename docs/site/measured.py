@@ -27,8 +27,7 @@ ONCE = {
     "auto": "Auto beside the best parent, KF-Linear and the ensemble.",
     "block-priors": "The ridge towards zero, the parents' weights, and their average after REPAIR, in networks with blocks.",
     "depth": "Where grouping and importance matter: pairs of VGG11s, fused one way in the first levels, another way after.",
-    "experiments": "Every measured cell of the paper's tables, a file for each table, with settings and digests of what went "
-    "in. [How it is measured](experiments.md).",
+    "experiments": "Every measured cell of the paper's tables, a CSV file for each table. [How it is measured](experiments.md).",
     "explanations": "Two explanations of results that contradict the paper, tested.",
     "few-samples": "The ridge towards zero and towards the parents' weights, from 50, 100 and 400 samples.",
     "frontier": "Accuracy over the images and the processor seconds that a fusion gets.",

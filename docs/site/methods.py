@@ -3,13 +3,12 @@
 import inspect
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from grids import RESULTS, ROOT, grid, option_grid, record
 
 from retrofit_core.catalogue import CATALOGUE
-from retrofit_core.experiments.results import Records, results_in
+from retrofit_core.experiments.results import results_of
 from retrofit_core.fusion.fit import FITS
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
@@ -164,22 +163,24 @@ def _measured(name: str) -> dict[str, dict[str, Any]]:
     return {title: row for title, row in rows.items() if row is not None}
 
 
-@cache
-def _experiments() -> Records:
-    return results_in(RESULTS / "experiments")
+#: Of the studies of the method's parts, on the same pair.
+STUDIES = {"vgg11-noniid": "2-way", "ablation": "VGG11, non-IID", "beyond": "VGG11, non-IID"}
 
 
 def _in_experiments(name: str) -> dict[str, float]:
     """Importance -> accuracy of a method with default options on the same pair, from our own tables of the experiments."""
-    records = _experiments()
-    pair = next(each for each in records.given if ("vgg11-noniid", "2-way") in each.columns)
-    accuracies: dict[str, float] = {}
-    for result in records.results.values():
-        fusion = dict(result.unit.get("fusion") or {})
-        importance = fusion.pop("importance", "uniform")
-        if fusion == {"method": name} and result.unit.get("given") == pair.source.digests["given"]:
-            accuracies[importance] = result.metrics["accuracy"]
-    return accuracies
+    if METHODS[name].fixed.get("fit") == "ridge":
+        return {}  # the tables have the paper's ridge
+    rows = {f"{name}, {importance}": importance for importance in IMPORTANCE} | {name: "uniform"}
+    return {
+        rows[result.row]: result.value
+        for table, column in STUDIES.items()
+        for result in results_of(table, "none", [RESULTS / "experiments"])
+        if (result.column, result.scale) == (column, "given VGG11s of full width, 14 epochs")
+        and result.row in rows
+        and result.value is not None
+        and not result.seed
+    }
 
 
 def _over_seeds(name: str) -> list[str]:

@@ -94,7 +94,7 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
         ways: dict[str, Any] = {name: getattr(asked, name) for name in ("seeds", "images", "out")}
         ways |= {"records": records, "monitor": monitor}
         if records and asked.jobs > 1:
-            from ..experiments.runner import record_in_parallel
+            from ..runs.spread import record_in_parallel
 
             ways["make"] = partial(record_in_parallel, root=records, jobs=asked.jobs, monitor=monitor)
         board = sweep(configs[0], asked.over, **ways) if asked.over else compare_runs(configs, **ways)

@@ -5,16 +5,12 @@ from pathlib import Path
 
 import typer
 
-from ..experiments.cells import Cell, Table
+from ..experiments.cells import Table
 from ..experiments.report import markdown, report, spreadsheet
-from ..experiments.results import Records, Result, measured_in, results_in
-from ..experiments.runner import plan, run
-from ..experiments.scales import EVERY_SCALE, Scale, scale_of
-from ..experiments.setting import settings
+from ..experiments.reproduction import reproduced_table
+from ..experiments.results import Result, results_of
+from ..experiments.scales import BEST_FIRST, scale_of
 from ..experiments.tables import TABLES
-from ..experiments.units import Unit
-from ..experiments.work import title
-from ..system.device import pick
 from ..system.files import write
 from ..system.registry import find, known_name
 from .requests import ReproduceRequest
@@ -26,39 +22,38 @@ SCALE = "small"
 SHIPPED = Path("benchmarks/results/experiments")
 
 
-def measured(folder: Path, results: Sequence[Path]) -> Records:
-    """Results of a runs folder and of `results`; the shipped ones if the folder has none and `results` is empty."""
-    here = measured_in(folder, results)
-    if here.results or results:
+def _measured(asked: ReproduceRequest, names: Iterable[str]) -> dict[str, list[Result]]:
+    """Results by table, in the runs folder and in `results`; the shipped ones if there are none and `results` is empty."""
+    here = {name: results_of(name, asked.folder, asked.results) for name in names}
+    if any(here.values()) or asked.results:
         return here
     if not SHIPPED.is_dir():
         say(
-            f"{folder} contains no results. The project includes some: run the command in the project's folder, or "
+            f"{asked.folder} contains no results. The project includes some: run the command in the project's folder, or "
             f"pass --results PROJECT/{SHIPPED}.",
             to=err,
         )
         return here
-    say(f"{folder} contains no results. Using the project's: {SHIPPED}.", to=err)
-    return results_in(SHIPPED)
-
-
-def scales_of(words: str | None) -> list[Scale]:
-    """Scales separated by commas; None for all."""
-    return [scale_of(name.strip()) for name in words.split(",")] if words else list(EVERY_SCALE)
+    say(f"{asked.folder} contains no results. Using the project's: {SHIPPED}.", to=err)
+    return {name: results_of(name, asked.folder, [SHIPPED]) for name in here}
 
 
 def list_tables(asked: ReproduceRequest) -> None:
     """Print how many cells of each table are measured, by badge (scale and parents)."""
-    known = measured(asked.folder, asked.results)
     listed = new_table("table", "what", "cells measured")
-    for entry in TABLES.values():
-        every = [each for each in settings(entry, known, scales_of(asked.scale)[::-1]) if each.is_measured]
+    for name, results in _measured(asked, TABLES).items():
+        columns = reproduced_table(TABLES[name], results, _scales(asked.scale)).columns
         words = [
-            f"{sum(each.counts[0] for each in every if each.badge == badge)} {badge}"
-            for badge in dict.fromkeys(each.badge for each in every)
+            f"{sum(len(each.found) for each in columns if each.badge == badge)} {badge}"
+            for badge in dict.fromkeys(each.badge for each in columns if each.found)
         ]
-        listed.add_row(entry.name, entry.title, "\n".join(words or ["none"]))
+        listed.add_row(name, TABLES[name].title, "\n".join(words or ["none"]))
     out.print(listed)
+
+
+def _scales(words: str | None) -> Sequence[str]:
+    """Scales separated by commas; None for all."""
+    return [scale_of(name.strip()).name for name in words.split(",")] if words else BEST_FIRST
 
 
 def _tables(names: Iterable[str]) -> list[Table]:
@@ -67,29 +62,20 @@ def _tables(names: Iterable[str]) -> list[Table]:
     return [TABLES[name] for name in (TABLES if "all" in asked else asked)]
 
 
-def cells_of(tables: Sequence[Table], asked: ReproduceRequest) -> list[Cell]:
-    """Cells of the requested columns and rows."""
-    wanted = _columns_of(tables, asked.columns)
-    beginnings = tuple(word.strip().lower() for word in (asked.methods or "").split(";"))
-    cells = [
-        cell
-        for table in tables
-        for cell in table.cells(scale_of(asked.scale or SCALE), asked.seeds, None, asked.parents)
-        if (wanted is None or cell.column in wanted) and cell.row.lower().startswith(beginnings)
-    ]
-    if not cells:
-        raise ValueError(f"no row of {', '.join(table.name for table in tables)} matches --methods and --columns.")
-    return cells
+def _columns(tables: Sequence[Table], columns: str | None) -> set[str] | None:
+    """Requested columns; None for all. Raises ValueError: no table has one."""
+    known = {column.name: column for table in tables for column in table.columns}
+    return None if columns is None else {find(known, name.strip(), "column").name for name in columns.split(";")}
 
 
 def reproduce(asked: ReproduceRequest) -> None:
     """Measure tables, printing results as they come, and print the tables."""
     tables = _tables(asked.tables)
-    failed = None if asked.report else measure(tables, asked)
-    scales = scales_of(asked.scale if asked.report else asked.scale or SCALE)
-    known = measured(asked.folder, asked.results)
-    columns, names = _columns_of(tables, asked.columns), [table.name for table in tables]
-    tabled = report(known, names, scales, columns=columns, root=str(asked.folder))
+    columns = _columns(tables, asked.columns)
+    failed = None if asked.report else _measure(tables, columns, asked)
+    scales = _scales(asked.scale if asked.report else asked.scale or SCALE)
+    results = _measured(asked, [table.name for table in tables])
+    tabled = report(results, scales, columns, root=str(asked.folder))
     print(markdown(tabled), end="")
     if asked.out is not None:
         write(asked.out, spreadsheet(tabled))
@@ -98,49 +84,42 @@ def reproduce(asked: ReproduceRequest) -> None:
         raise typer.Exit(SOME_FAILED)
 
 
-def measure(tables: Sequence[Table], asked: ReproduceRequest) -> bool:
+def _measure(tables: Sequence[Table], columns: set[str] | None, asked: ReproduceRequest) -> bool:
     """Measure what is missing; returns whether anything failed."""
-    pick(asked.device)  # raises once, not in every unit
+    from ..experiments.configs import Cell, cells_of
+    from ..experiments.work import missing, pieces, run
+    from ..system.device import pick
+
     scale = scale_of(asked.scale or SCALE)
-    planned = plan(cells_of(tables, asked), asked.folder, measured_in(asked.folder, asked.results).results)
-    missing = [unit for unit, result in planned if result is None]
+    beginnings = tuple(word.strip().lower() for word in (asked.methods or "").split(";"))
+    cells = [
+        cell
+        for table in tables
+        for cell in cells_of(table, scale.name, asked.seeds, asked.parents)
+        if (columns is None or cell.column in columns) and cell.row.lower().startswith(beginnings)
+    ]
+    if not cells:
+        raise ValueError(f"no row of {', '.join(table.name for table in tables)} matches --methods and --columns.")
+    pick(asked.device)  # raises once, not in every cell
+    todo = missing(cells, asked.folder, asked.results)
     out.print(
-        f"{len(planned)} units of work: {len(planned) - len(missing)} done, {len(missing)} to do. Scale {scale.name}: "
-        f"{scale.sentence}."
+        f"{len(cells)} cells: {len(cells) - len(todo)} done, {len(todo)} to do. Scale {scale.name}: {scale.sentence}."
     )
     with (
         advised("Results so far are kept. Run the same command again to resume."),
-        units_progress(len(missing)) as (monitor, count),
+        units_progress(len(pieces(todo))) as (monitor, count),
     ):
 
-        def on_result(unit: Unit, result: Result | str) -> None:
+        def on_result(measured: Sequence[Cell], results: list[Result] | str) -> None:
             count()
-            if isinstance(result, str):
-                return say(f"{title(unit)}: {result}")
-            accuracy = f"{result.metrics['accuracy']:.2f} %" if "accuracy" in result.metrics else "measured"
-            return say(f"{title(unit)}: {result.refusal or accuracy}  ({result.metrics['all_seconds']:.1f} s)")
+            if isinstance(results, str):
+                return say(f"{measured[0]}: {results}")
+            return say(
+                f"{measured[0]}: {results[0].refusal or f'{results[0].value:.2f}'}  ({results[0].seconds:.1f} s)"
+            )
 
-        failed = run(
-            missing,
-            asked.folder,
-            jobs=asked.jobs,
-            monitor=monitor,
-            device=asked.device,
-            on_result=on_result,
-        )
-    out.print(f"{len(missing) - len(failed)} units done. Results are in {asked.folder}.")
-    for unit, why in failed:
-        say(f"Failed: {title(unit)}: {why}", to=err)
+        failed = run(todo, asked.folder, jobs=asked.jobs, monitor=monitor, device=asked.device, on_result=on_result)
+    out.print(f"{len(todo) - len(failed)} cells done. Results are in {asked.folder}.")
+    for cell, why in failed:
+        say(f"Failed: {cell}: {why}", to=err)
     return bool(failed)
-
-
-def _columns_of(tables: Sequence[Table], columns: str | None) -> set[str] | None:
-    """Requested columns; None for all.
-
-    Raises:
-        ValueError: no table has a requested column.
-    """
-    if columns is None:
-        return None
-    known = {column.name: column for table in tables for column in table.columns}
-    return {find(known, name.strip(), "column").name for name in columns.split(";")}

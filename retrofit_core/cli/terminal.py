@@ -129,10 +129,10 @@ def progress(quiet: bool, folder: Path | None = None) -> Iterator[Monitor]:
 
 @contextmanager
 def units_progress(total: int, quiet: bool = False) -> Iterator[tuple[Monitor, Callable[[], None]]]:
-    """Show a bar for all units of work and one for the current unit; also yields what to call after each unit.
+    """Show a bar for all pieces of work and one for the current one; also yields what to call after each.
 
     Args:
-        total: number of units; 0 for no overall bar.
+        total: number of pieces; 0 for no overall bar.
     """
     if quiet or not err.is_terminal:
         yield Monitor(None if quiet else Log().note), lambda: None
@@ -144,7 +144,7 @@ def units_progress(total: int, quiet: bool = False) -> Iterator[tuple[Monitor, C
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err, transient=True) as bars:
-        whole = bars.add_task("all units", total=total, detail=f"0 of {total}", visible=total > 0)
+        whole = bars.add_task("in all", total=total, detail=f"0 of {total}", visible=total > 0)
         single, position = bars.add_task("starting", total=None, detail=""), Position()
 
         def show(event: Event) -> None:

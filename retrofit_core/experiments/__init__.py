@@ -1,3 +1,3 @@
-"""Every table and figure of the paper: its units of work, the runner, and the paper's numbers next to ours."""
+"""Every table and figure of the paper: what is measured, the runner, and the paper's numbers next to ours."""
 
 from .reproduction import Markdown, ReproducedColumn, ReproducedTable, table

@@ -53,7 +53,7 @@ class Gap:
     @property
     def seeds(self) -> tuple[float, ...]:
         """Points for each seed of all parents."""
-        return tuple(one.metrics["accuracy"] - other.metrics["accuracy"] for one, other in self.pairs.values())
+        return tuple(one.value - other.value for one, other in self.pairs.values())
 
     @cached_property
     def points(self) -> float:
@@ -215,7 +215,7 @@ def _best(rows: list[str], measured: ResultsByRow) -> str | None:
     by_set: dict[str, dict[int, list[float]]] = {}
     for row in rows_by_score(tuple(rows)):
         for (parents, _), each in measured.get(row, {}).items():
-            by_set.setdefault(row, {}).setdefault(parents, []).append(each.metrics["accuracy"])
+            by_set.setdefault(row, {}).setdefault(parents, []).append(each.value)
     sets = [set(of_set) for of_set in by_set.values()]
     common = set.intersection(*sets) or set.union(*sets) if sets else set()
     means = {
@@ -231,7 +231,7 @@ def _best_parents(measured: ResultsByRow) -> dict[str, dict[Run, Result]]:
     for row, by_run in measured.items():
         if row.startswith(PARENT):
             for run, result in by_run.items():
-                best[run] = max(best.get(run, result), result, key=lambda each: each.metrics["accuracy"])
+                best[run] = max(best.get(run, result), result, key=lambda each: each.value)
     return {BEST_PARENT: best} if len(best) > 1 else {}
 
 

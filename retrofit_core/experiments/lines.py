@@ -2,18 +2,19 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from .cells import Column, Table
 from .claims import Run
 from .paper import Value, paper_values
 from .results import Result
-from .rows import BEST, PARENT, applies, impossible, read_row, rows_by_score
-from .setting import CellResults, Setting
+from .rows import BEST, PARENT, rows_by_score
 
 #: States of a line.
-MEASURED, REFUSED, MISSING, NOT_APPLICABLE, WITHOUT_CELL = "measured", "refused", "not measured", "N/A", "not planned"
+MEASURED, REFUSED, MISSING = "measured", "refused", "not measured"
 ACCURACY = "accuracy"
+#: Row -> (parents, seed) -> result.
+Measured = Mapping[str, Mapping[Run, Result]]
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,8 @@ class Line:
     """A row of a column: the paper's number and ours, in the unit of the column's metric (`reproduction.METRICS`)."""
 
     row: str
-    paper: Value | None
-    state: str
+    paper: Value | None = None
+    state: str = MISSING
     by_parents: tuple[tuple[float, ...], ...] = ()
     """Our measured numbers, (sets of parents, fusion seeds)"""
     parents: tuple[int, ...] = ()
@@ -31,7 +32,6 @@ class Line:
     """Why it was refused, or the row that the number belongs to"""
     stands_for: str = ""
     """Our row with these numbers, if another one"""
-
     images: int = 0
     """Number of test images behind ours"""
     badge: str = ""
@@ -62,10 +62,8 @@ class Line:
     @property
     def paper_words(self) -> str:
         """The paper's mean and deviation."""
-        if self.paper is None:
-            return self.state if self.state == NOT_APPLICABLE else "-"
-        numbers = [each for each in (self.paper.mean, self.paper.deviation) if each is not None]
-        return " ± ".join(f"{each:.1f}" if round(each, 1) == each else f"{each:g}" for each in numbers)
+        numbers = [each for each in (self.paper.mean, self.paper.deviation) if each is not None] if self.paper else []
+        return " ± ".join(f"{each:.1f}" if round(each, 1) == each else f"{each:g}" for each in numbers) or "-"
 
     @property
     def words(self) -> str:
@@ -77,50 +75,51 @@ class Line:
         return f"{self.mean:.2f}{deviation} ({parents}{len(self.values)})"
 
 
-def printed_values(setting: Setting) -> dict[str, Value]:
+def printed_values(table: Table, column: Column) -> dict[str, Value]:
     """Row -> the paper's number, from the full table if a short one repeats it."""
-    values = [value for value in paper_values(setting.table.name) if value.column == setting.column.name]
+    values = [value for value in paper_values(table.name) if value.column == column.name]
     return {value.row: value for value in reversed(values)}
 
 
-def lines_of(setting: Setting) -> tuple[Line, ...]:
-    """The paper's rows in its order, then ours."""
-    printed = printed_values(setting)
-    by_row: dict[str, list[CellResults]] = {}
-    for each in setting.cells:
-        by_row.setdefault(each.cell.row, []).append(each)
-    singles = {row: _line(setting, cells, printed.get(row)) for row, cells in by_row.items()}
-    singles |= _sorted_parents(setting, singles)
-    rows = dict.fromkeys((*setting.table.paper_rows, *setting.table.rows))
-    lines = [
-        _best(setting, row, [singles[each] for each in rows_by_score((row,)) if each in singles], printed.get(row))
-        if row.endswith(f", {BEST}")
-        else singles.get(row) or _line_without_cell(setting, row, printed.get(row))
-        for row in rows
-    ]
-    return tuple(line for line in lines if line is not None)
+def lines_of(table: Table, column: Column, results: Sequence[Result]) -> tuple[Line, ...]:
+    """The paper's rows in its order, then ours; rows with neither a number of the paper nor a result are left out."""
+    printed = printed_values(table, column)
+    by_row: dict[str, list[Result]] = {}
+    for result in results:
+        by_row.setdefault(result.row, []).append(result)
+    singles = {row: _line(column, of_row, printed.get(row)) for row, of_row in by_row.items()}
+    singles |= _sorted_parents(column, singles)
+    lines = {row: Line(row, value) for row, value in printed.items()} | singles
+    for row in table.paper_rows:
+        by_score = [singles[each] for each in rows_by_score((row,)) if each in singles]
+        if row.endswith(f", {BEST}") and by_score:
+            lines[row] = _best(column, row, by_score, printed.get(row))
+    order = dict.fromkeys((*table.paper_rows, *table.rows, *lines))
+    return tuple(lines[row] for row in order if row in lines)
 
 
-def _line(setting: Setting, cells: Sequence[CellResults], paper: Value | None) -> Line:
-    """The line of a row, from its cells for all seeds and parents."""
+def _line(column: Column, results: Sequence[Result], paper: Value | None) -> Line:
+    """The line of a row, from its results for all seeds and parents."""
     by_parents: dict[int, list[float]] = {}
-    for each in cells:
-        if each.number is not None:
-            by_parents.setdefault(each.cell.parents, []).append(each.number)
-    values = tuple(map(tuple, by_parents.values()))
-    refusal = next((each.refusal for each in cells if each.refusal), None) or ""
-    state = MEASURED if values else REFUSED if refusal else MISSING
-    samples = [int(result.metrics.get("samples", 0)) for each in cells for result in each.results if result]
+    for result in sorted(results, key=lambda each: (each.parents, each.seed)):
+        if result.value is not None:
+            by_parents.setdefault(result.parents, []).append(result.value)
+    refusal = next((result.refusal for result in results if result.refusal), "")
     return Line(
-        *(cells[0].cell.row, paper, state, values, tuple(by_parents), "" if values else refusal),
-        images=max(samples, default=0) if setting.column.metric == ACCURACY else 0,
+        results[0].row,
+        paper,
+        MEASURED if by_parents else REFUSED,
+        tuple(map(tuple, by_parents.values())),
+        tuple(by_parents),
+        "" if by_parents else refusal,
+        images=max(result.images for result in results) if column.metric == ACCURACY else 0,
     )
 
 
-def _sorted_parents(setting: Setting, singles: Mapping[str, Line]) -> dict[str, Line]:
+def _sorted_parents(column: Column, singles: Mapping[str, Line]) -> dict[str, Line]:
     """Parents' lines in descending order of our accuracies, set by set, as in the paper, if their architectures are the same."""
-    rows = [f"{PARENT}{index}" for index in range(setting.column.parts)]
-    alike = len(set(setting.column.arch)) == 1 and setting.column.metric == ACCURACY
+    rows = [f"{PARENT}{index}" for index in range(column.parts)]
+    alike = len(set(column.arch)) == 1 and column.metric == ACCURACY
     if not alike or not all(row in singles and singles[row].values for row in rows):
         return {}
     if len({singles[row].parents for row in rows}) > 1:
@@ -146,12 +145,10 @@ def _sorted_parents(setting: Setting, singles: Mapping[str, Line]) -> dict[str, 
     }
 
 
-def _best(setting: Setting, row: str, lines: Sequence[Line], paper: Value | None) -> Line | None:
-    """The line of the best of several scores; None if there is none."""
-    if not lines:
-        return _line_without_cell(setting, row, paper)
+def _best(column: Column, row: str, lines: Sequence[Line], paper: Value | None) -> Line:
+    """The line of the best of several scores."""
     measured = [line for line in lines if line.mean is not None]
-    sign = 1 if setting.column.metric == ACCURACY else -1
+    sign = 1 if column.metric == ACCURACY else -1
     best = max(measured, key=lambda line: sign * (line.mean or 0.0), default=None)
     if best is None:
         return replace(lines[0], row=row, paper=paper)
@@ -159,23 +156,10 @@ def _best(setting: Setting, row: str, lines: Sequence[Line], paper: Value | None
     return replace(best, row=row, paper=paper, note=note, stands_for=best.row)
 
 
-def _line_without_cell(setting: Setting, name: str, paper: Value | None) -> Line | None:
-    """The line of a row without cells: the method does not apply, or its number follows from others."""
-    row, column = None, setting.column
-    with suppress(ValueError):  # a row of other words
-        row = read_row(name)
-    if paper is not None:
-        return Line(name, paper, WITHOUT_CELL, note=impossible(row) if row else "")
-    if row is None or row.parent is not None or applies(row, column.parts, len(set(column.arch)) == 1):
-        return None
-    return Line(name, None, NOT_APPLICABLE)
-
-
-def measured_rows(setting: Setting) -> dict[str, dict[Run, Result]]:
-    """Row -> (parents, seed) -> result, for cells with a number."""
+def measured_rows(results: Sequence[Result]) -> Measured:
+    """Results with a number, by row."""
     measured: dict[str, dict[Run, Result]] = {}
-    for each in setting.cells:
-        result = each.results[0]
-        if each.number is not None and result is not None:
-            measured.setdefault(each.cell.row, {})[each.cell.parents, each.cell.seed] = result
+    for result in results:
+        if result.value is not None:
+            measured.setdefault(result.row, {})[result.parents, result.seed] = result
     return measured

@@ -1,17 +1,14 @@
 """A report: the paper's tables next to ours, how many of its numbers are measured, and how many of its claims hold."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import pandas as pd
 
 from ..system.tables import markdown_table
 from .claims import DECIDED, INFORMATIVE, Claim
 from .reproduction import ReproducedColumn, ReproducedTable, by_row, reproduced_table
-from .results import Records
-from .scales import SAYING, Scale
-from .setting import settings
+from .results import Result
+from .scales import BEST_FIRST, SAYING
 from .tables import TABLES
 
 SUMMARY_HEADER = ("table", "numbers", "easy opponents", "informative ones", "of these clear in the paper", "scale")
@@ -86,7 +83,7 @@ def summary_of(columns: Sequence[ReproducedColumn]) -> Summary:
     }
     tables = list(dict.fromkeys(each.table for each in columns))
     by_badge: dict[tuple[str, str], list[ReproducedColumn]] = {}
-    fullest = sorted((each for each in columns if each.counts), key=lambda each: SAYING.index(each.setting.scale.name))
+    fullest = sorted((each for each in columns if each.counts), key=lambda each: SAYING.index(each.scale))
     for each in sorted(fullest, key=lambda each: tables.index(each.table)):
         by_badge.setdefault((each.table, each.badge), []).append(each)
     counts, seen = [], set[tuple[str, ...]]()
@@ -107,7 +104,7 @@ def summary_of(columns: Sequence[ReproducedColumn]) -> Summary:
             if claim.is_decided and new(table, each.name, claim.left, claim.right)
         )
         if lines or decided:
-            counts.append(Count(table, badge, same[0].setting.scale.name, lines, decided))
+            counts.append(Count(table, badge, same[0].scale, lines, decided))
     return Summary(len(numbers), len(claims), tuple(counts))
 
 
@@ -125,26 +122,32 @@ class Report:
 
 
 def report(
-    records: Records,
-    tables: Sequence[str],
-    scales: Sequence[Scale],
-    *,
+    results: Mapping[str, Sequence[Result]],
+    scales: Sequence[str] = BEST_FIRST,
     columns: Collection[str] | None = None,
     root: str = "runs",
 ) -> Report:
-    """Tables with all numbers in the results.
+    """Tables with all numbers in their results.
 
     Args:
-        tables: names in TABLES.
-        scales: unmeasured columns are shown at the first one.
-        columns: show only these (default: all).
+        results: by table.
+        scales, columns: show only these (default: all).
         root: runs folder, for commands.
     """
-    every = [reproduced_table(TABLES[name], settings(TABLES[name], records, scales, columns), root) for name in tables]
+    every = [
+        reproduced_table(TABLES[name], found, scales, own, root)
+        for name, found in results.items()
+        if (own := _own(name, columns)) is None or own
+    ]
     return Report(
-        tuple(replace(table, columns=by_row(table.columns)) for table in every if table.columns),
+        tuple(replace(table, columns=by_row(table.columns)) for table in every),
         summary_of([column for table in every for column in table.columns]),
     )
+
+
+def _own(table: str, columns: Collection[str] | None) -> Collection[str] | None:
+    """Those of the columns that a table has."""
+    return columns if columns is None else [each.name for each in TABLES[table].columns if each.name in columns]
 
 
 def markdown(written: Report) -> str:
@@ -175,5 +178,7 @@ def markdown(written: Report) -> str:
 
 def spreadsheet(written: Report) -> str:
     """All numbers and claims as CSV, see `ReproducedColumn.frame`."""
+    import pandas as pd
+
     frames = [column.frame() for column in written.columns]
     return pd.concat(frames, ignore_index=True).round(6).to_csv(index=False, lineterminator="\n")

@@ -14,28 +14,27 @@ two_way.recipe("KF-Linear, conductance")  # command, machine, commit
 """
 
 import dataclasses
-import datetime
 import shlex
 import statistics
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from ..data.datasets import DATASETS
 from ..system.registry import find
 from ..system.tables import markdown_table
-from .cells import Table
+from .cells import Column, Table
 from .claims import DECIDED, Claim, Gap, claims, gap
-from .lines import ACCURACY, MISSING, Line, lines_of, measured_rows, printed_values
-from .results import Result, measured_in
+from .lines import ACCURACY, MISSING, Line, Measured, lines_of, measured_rows, printed_values
+from .results import Result, results_of
 from .rows import BEST, PARENT, rows_by_score
-from .scales import BEST_FIRST, EVERY_SCALE, SAYING, scale_of
-from .setting import Setting, settings
+from .scales import BEST_FIRST, GIVEN, SAYING, SCALES, STAND_IN, scale_of
 from .tables import TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Rows that apply to all columns of a table, if only one column has them.
 SHARED = (PARENT, "Ensemble")
@@ -70,9 +69,13 @@ class Markdown(str):
 class ReproducedColumn:
     """A column of a table at one scale, with parents of one kind; or at several scales, see `by_row`."""
 
-    setting: Setting
-    """The scale, data set and results of its lines; if there are several, those of most lines"""
-    all_lines: tuple[Line, ...]
+    entry: Table
+    column: Column
+    badge: str
+    """The scale, or which parents were given, and what replaces the paper's data set; of several that of most lines, the others
+    have their own badges"""
+    found: tuple[Result, ...] = field(compare=False)
+    all_lines: tuple[Line, ...] = ()
     """The paper's rows in its order, then ours, measured or not"""
     claims: tuple[Claim, ...] = ()
     """The paper's differences between rows, and ours"""
@@ -82,37 +85,57 @@ class ReproducedColumn:
     @property
     def name(self) -> str:
         """Its name in the paper, such as "2-way"."""
-        return self.setting.column.name
+        return self.column.name
 
     @property
     def table(self) -> str:
         """Its table's name."""
-        return self.setting.table.name
+        return self.entry.name
 
     @property
     def metric(self) -> str:
         """What its numbers are, see METRICS."""
-        return self.setting.column.metric
+        return self.column.metric
 
     @property
-    def badge(self) -> str:
-        """The scale of most lines (the others have their own badges), and what replaces data or parents."""
-        return self.setting.badge
+    def given(self) -> bool:
+        """Whether the parents were given, and not trained."""
+        return self.badge.startswith(GIVEN)
+
+    @property
+    def scale(self) -> str:
+        """Name of the scale; given parents are fused as in the paper."""
+        return "paper" if self.given else self.badge.split(",")[0]
+
+    @property
+    def substitute(self) -> str:
+        """What replaces the paper's data set, such as "cifar10 for cifar100"; empty if nothing does."""
+        return self.badge.rpartition(", ")[2] if self.badge.endswith(f" for {self.column.data}") else ""
+
+    @property
+    def differences(self) -> str:
+        """What differs from the paper, in words."""
+        return self.badge if self.given else self.badge.replace(self.scale, SCALES[self.scale].sentence, 1)
 
     @property
     def says(self) -> bool:
         """Whether its scale is informative about accuracy."""
-        return self.setting.scale.name in SAYING
+        return self.scale in SAYING
 
     @property
     def counts(self) -> bool:
         """Whether its numbers count as measurements of the paper's: the scale is informative, and the data set is the paper's."""
-        return self.says and not self.setting.substitute
+        return self.says and not self.substitute
+
+    @cached_property
+    def measured(self) -> Measured:
+        """The results with a number."""
+        return measured_rows(self.found)
 
     @property
     def main(self) -> "ReproducedColumn":
         """The column at the scale of most lines only."""
-        return next((each for each in self.scales if each.setting is self.setting), self)
+        return next((each for each in self.scales if each.badge == self.badge), self)
 
     def at(self, scale: str) -> "ReproducedColumn":
         """The column at one of its scales only, with parents trained there if there are any.
@@ -123,7 +146,7 @@ class ReproducedColumn:
             ValueError: it is not measured at that scale.
         """
         columns = reversed(self.scales or (self,))
-        known = {name: each for each in columns for name in (each.setting.scale.name, each.badge)}
+        known = {name: each for each in columns for name in (each.scale, each.badge)}
         return find(known, scale, f"scale of {self.table}, {self.name}")
 
     def of(self, row: str) -> "ReproducedColumn":
@@ -138,7 +161,9 @@ class ReproducedColumn:
     @property
     def classes(self) -> tuple[str, ...]:
         """Class names of the data set in use, or class indices if they are unknown."""
-        facts = DATASETS.get(self.setting.data)
+        from ..data.datasets import DATASETS  # imports torch
+
+        facts = DATASETS.get(self.substitute.split(" for ")[0] or self.column.data)
         number = max((len(self.per_class(line.row)) for line in self.lines), default=0)
         names = tuple(getattr(facts, "classes", None) or ())
         return names if len(names) == number else tuple(map(str, range(number)))
@@ -149,7 +174,8 @@ class ReproducedColumn:
         Raises:
             ValueError: no row has this name.
         """
-        return find({line.row: line for line in self.all_lines}, row, f"row of {self.table}, {self.name}")
+        lines = {line.row: line for line in (*map(Line, self.entry.rows), *self.all_lines)}
+        return find(lines, row, f"row of {self.table}, {self.name}")
 
     def number(self, row: str) -> float:
         """Our mean over seeds, in the unit of the column's metric.
@@ -165,7 +191,19 @@ class ReproducedColumn:
 
     def command(self, row: str, root: str = "runs") -> str:
         """The command that measures a row."""
-        return command(self.of(row).setting, root, row=row)
+        return self.of(row)._command(root, "--columns", self.name, "--methods", row.removesuffix(f", {BEST}"))
+
+    def _command(self, root: str, *more: str) -> str:
+        """The command that measures what is missing in the table at this scale."""
+        words = [
+            "retrofit",
+            "reproduce",
+            self.table,
+            "--scale",
+            self.scale,
+            *([] if root == "runs" else ["--folder", root]),
+        ]
+        return shlex.join([*words, *more])
 
     def claim(self, left: str, right: str) -> Claim:
         """The paper's and our difference between two rows (or methods, or "best parent"), ours at the fullest scale with both.
@@ -186,17 +224,15 @@ class ReproducedColumn:
         for each in self.scales:
             if (found := each.gap(left, right)) is not None:
                 return dataclasses.replace(found, badge="" if each.badge == self.badge else each.badge)
-        return gap(self._measured_as(left), self._measured_as(right), measured_rows(self.setting))
+        return gap(self._measured_as(left), self._measured_as(right), self.measured)
 
     def results(self, row: str) -> tuple[Result, ...]:
         """The results of a row, one for each measured run."""
-        measured_as = self._measured_as(row)
-        cells = (each for each in self.of(row).setting.cells if each.cell.row == measured_as)
-        return tuple(each.results[0] for each in cells if each.results[0] is not None)
+        return tuple(self.of(row).measured.get(self._measured_as(row), {}).values())
 
     def per_class(self, row: str) -> tuple[float, ...]:
         """Accuracy (%) on each class, mean over seeds, (classes,); () if it was not stored."""
-        by_seed = [result.metrics["per_class"] for result in self.results(row) if result.metrics.get("per_class")]
+        by_seed = [result.metrics["per_class"] for result in self.results(row) if "per_class" in result.metrics]
         return tuple(statistics.fmean(values) for values in zip(*by_seed, strict=True) if None not in values)
 
     def recipe(self, row: str) -> dict[str, Any]:
@@ -211,13 +247,15 @@ class ReproducedColumn:
             "row": row,
             "scale": self.line(row).badge or self.badge,
             "seeds": len(self.line(row).values),
-            "command": result.command_today or command(self.setting, "runs", row=row),
-            "machine": result.measured_on,
-            "date": f"{datetime.datetime.fromtimestamp(result.finished, datetime.UTC):%Y-%m-%d}",
+            "command": self.command(row),
+            "machine": result.machine,
+            "date": result.date,
         }
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> "pd.DataFrame":
         """All rows, then all differences that the paper claims, with its number, ours, deviations or intervals, and scale."""
+        import pandas as pd
+
         lines = [
             {
                 "row": line.row,
@@ -321,8 +359,14 @@ class ReproducedTable:
 
     table: Table
     columns: tuple[ReproducedColumn, ...]
-    commands: tuple[str, ...] = ()
-    """Commands that measure what is missing"""
+    root: str = "runs"
+    """Runs folder, for commands"""
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Commands that measure the paper's rows that are missing."""
+        missing = [each for each in self.columns if any(line.state == MISSING for line in each.all_lines)]
+        return tuple(dict.fromkeys(each._command(self.root) for each in missing if not each.given))
 
     @property
     def name(self) -> str:
@@ -381,68 +425,73 @@ def table(
         ValueError: no such table, column, scale or file, or a damaged one.
     """
     entry = find(TABLES, name, "table")
-    by_name = {column.name: column for column in entry.columns}
+    paths = [results] if isinstance(results, str | Path) else results
+    scales = [scale_of(scale).name] if scale else BEST_FIRST
+    shown = reproduced_table(entry, results_of(entry.name, runs, paths), scales, columns, str(runs))
+    return shown if scale else dataclasses.replace(shown, columns=by_row(shown.columns))
+
+
+def reproduced_table(
+    entry: Table,
+    results: Sequence[Result],
+    scales: Sequence[str] = BEST_FIRST,
+    columns: Collection[str] | None = None,
+    root: str = "runs",
+) -> ReproducedTable:
+    """A table with our measurements: each column at every scale and with all parents for which it was measured.
+
+    A column without measurements appears once. What stands in for its data set is left out where the column was measured on its
+    own.
+
+    Args:
+        scales: show only these.
+        columns: likewise (default: all).
+        root: runs folder, for commands.
+    Raises:
+        ValueError: no such column.
+    """
+    known = {column.name: column for column in entry.columns}
     if columns is not None:
-        columns = tuple(find(by_name, each, f"column of {entry.name}").name for each in columns)
-    paths = [results] if isinstance(results, str | Path) else list(results)
-    scales = [scale_of(scale)] if scale else EVERY_SCALE
-    shown = reproduced_table(entry, settings(entry, measured_in(runs, paths), scales, columns), str(runs))
-    if scale is None:
-        merged_columns = by_row(shown.columns)
-        commands = _commands([column.setting for column in merged_columns], str(runs))
-        shown = dataclasses.replace(shown, columns=merged_columns, commands=commands)
-    return shown
+        columns = [find(known, name, f"column of {entry.name}").name for name in columns]
+    written: list[ReproducedColumn] = []
+    for column in entry.columns if columns is None else [each for each in entry.columns if each.name in columns]:
+        by_badge: dict[str, list[Result]] = {}
+        for result in results:
+            if result.column == column.name:
+                by_badge.setdefault(result.scale, []).append(result)
+        every = [ReproducedColumn(entry, column, badge, tuple(found)) for badge, found in by_badge.items()]
+        stand_in = f"{STAND_IN.get(column.data)} for {column.data}"
+        own = [each for each in every if each.substitute != stand_in]
+        shown = [each for each in (own if any(not each.substitute for each in own) else every) if each.scale in scales]
+        shown.sort(key=lambda each: (BEST_FIRST.index(each.scale), each.substitute == stand_in, each.given))
+        written += shown or [
+            ReproducedColumn(entry, column, badge_of(column, "small" if len(scales) > 1 else scales[0]), ())
+        ]
+    written = [dataclasses.replace(each, all_lines=lines_of(entry, each.column, each.found)) for each in written]
+    return ReproducedTable(entry, tuple(_with_claims(each, written) for each in written), root)
 
 
-def reproduced_table(entry: Table, of: Sequence[Setting], root: str) -> ReproducedTable:
-    """A table with our measurements, one column for each setting.
-
-    Args:
-        of: settings of the table's columns.
-        root: as in `report.report`.
-    """
-    return ReproducedTable(entry, tuple(_column(setting, of) for setting in of), _commands(of, root))
+def badge_of(column: Column, scale: str) -> str:
+    """What numbers of trained parents say: the scale, and what replaces the paper's data set there."""
+    data = SCALES[scale].always or column.data
+    return scale if data == column.data else f"{scale}, {data} for {column.data}"
 
 
-def _commands(of: Sequence[Setting], root: str) -> tuple[str, ...]:
-    missing = [each for each in of if each.counts[0] < each.counts[1] and not each.given]
-    return tuple(dict.fromkeys(command(setting, root) for setting in missing))
-
-
-def command(setting: Setting, root: str, row: str = "") -> str:
-    """The command that measures what is missing in a setting's table, with trained parents.
-
-    Args:
-        root: as in `report.report`.
-        row: measure only this row of the column, with its parents.
-    """
-    words = ["retrofit", "reproduce", setting.table.name, "--scale", setting.scale.name]
-    words += ["--folder", root] if root != "runs" else []
-    words += ["--columns", setting.column.name, "--methods", row.removesuffix(f", {BEST}")] if row else []
-    return shlex.join(words)
-
-
-def _column(setting: Setting, beside: Sequence[Setting]) -> ReproducedColumn:
-    """A setting with its lines and claims."""
-    says = setting.scale.name in SAYING
-    claimed = _claims(setting, beside) if setting.column.metric == ACCURACY else []
-    return ReproducedColumn(
-        setting, lines_of(setting), tuple(dataclasses.replace(claim, decides=says) for claim in claimed)
-    )
-
-
-def _claims(setting: Setting, beside: Sequence[Setting]) -> list[Claim]:
-    """A column's claims; parents in another column with the same scale, data and kind of parents count for this one, too."""
-    printed, measured = printed_values(setting), measured_rows(setting)
+def _with_claims(column: ReproducedColumn, beside: Sequence[ReproducedColumn]) -> ReproducedColumn:
+    """A column's claims; parents in another column of the same badge count for this one, too."""
+    if column.metric != ACCURACY:
+        return column
+    printed, measured = printed_values(column.entry, column.column), column.measured
     if not any(row.startswith(PARENT) for row in printed):
         for other in beside:
-            alike = (other.scale, other.data, other.given) == (setting.scale, setting.data, setting.given)
-            values = printed_values(other)
-            if alike and other.column.metric == ACCURACY and any(row.startswith(PARENT) for row in values):
+            values = printed_values(other.entry, other.column)
+            alike = (other.badge, other.metric) == (column.badge, ACCURACY)
+            if alike and any(row.startswith(PARENT) for row in values):
                 printed |= {row: value for row, value in values.items() if row.startswith(SHARED)}
-                measured |= {row: of for row, of in measured_rows(other).items() if row.startswith(SHARED)}
+                measured = {**measured, **{row: of for row, of in other.measured.items() if row.startswith(SHARED)}}
                 break
-    return claims(printed, measured)
+    claimed = (dataclasses.replace(claim, decides=column.says) for claim in claims(printed, measured))
+    return dataclasses.replace(column, claims=tuple(claimed))
 
 
 def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
@@ -455,7 +504,7 @@ def by_row(columns: Sequence[ReproducedColumn]) -> tuple[ReproducedColumn, ...]:
         columns: of one table, each at one scale.
     """
     by_name: dict[str, list[ReproducedColumn]] = {column.name: [] for column in columns}
-    for column in sorted(columns, key=lambda each: BEST_FIRST.index(each.setting.scale.name)):
+    for column in sorted(columns, key=lambda each: BEST_FIRST.index(each.scale)):
         by_name[column.name].append(column)
     return tuple(_over_scales(tuple(each for each in same if each.says) or tuple(same)) for same in by_name.values())
 
@@ -464,7 +513,9 @@ def _over_scales(scales: tuple[ReproducedColumn, ...]) -> ReproducedColumn:
     """Merge one column's scales, the fullest first."""
     if len(scales) == 1:
         return scales[0]
-    rows = dict.fromkeys(line.row for each in scales for line in each.all_lines)
+    table = scales[0].entry
+    found = dict.fromkeys(line.row for each in scales for line in each.all_lines)
+    rows = [row for row in dict.fromkeys((*table.paper_rows, *table.rows, *found)) if row in found]
     of_row = {row: _fullest(scales, row) for row in rows}
     lines = {row: each.line(row) for row, each in of_row.items()}
     measured = [row for row, line in lines.items() if line.mean is not None]

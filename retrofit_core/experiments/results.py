@@ -1,87 +1,67 @@
-"""Results of units: a file each in a runs folder, or many in a file that comes with the project."""
+"""Results: one CSV a table, a line a cell, in a runs folder and in `benchmarks/results/experiments`."""
 
 import base64
+import csv
+import io
 import json
-import time
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..runs.store import UNIT
-from ..system.files import json_of, key_of, write
-from .units import ParentSource
+from ..system.files import locked, replacing
+from ..system.files import read as content_of
 
-#: What results in one file share is written once there, with its number in its place.
-SHARED = ("training", "given", "machine")
+#: Folder of the tables, and of what they need, in a runs folder.
+FOLDER = "experiments"
+#: Names of a cell.
+PLACE = ("column", "row", "scale", "parents", "seed")
 
 
 @dataclass(frozen=True)
 class Result:
-    """A unit's metrics, or the reason for having none."""
+    """The number of a cell, or the reason for having none."""
 
-    key: str
-    unit: dict[str, Any]
-    """Result of `Unit.to_json`"""
-    title: str
-    command: str
-    refusal: str | None = None
+    column: str
+    row: str
+    scale: str
+    """Such as "small"; with what replaces the paper's data set, "smoke, digits for cifar10"; or "given VGG11s of full width" """
+    parents: int = 0
+    """Set of parents: the seed of their split and training"""
+    seed: int = 0
+    value: Any = None
+    """A float in the unit of the column's metric; None if it was refused"""
+    refusal: str = ""
     """Why the method does not apply"""
-    metrics: dict[str, Any] = field(default_factory=dict)
-    """accuracy (%), per_class, loss, calibration_error, samples, per_part (% on the classes of each part), seconds,
-    processor_seconds (of all threads, of fusions)"""
-    correct: str = ""
+    images: int = 0
+    """Test images"""
+    bits: str = ""
     """Which test images the network gets right: packed bits, base64"""
-    machine: dict[str, Any] = field(default_factory=dict)
-    finished: float = field(default_factory=time.time)
-    """Seconds since 1970"""
+    seconds: float | None = None
+    """Of the fusion or training"""
+    machine: str = ""
+    """Processor or GPU, threads, versions and commit"""
+    date: str = ""
+    metrics: dict[str, Any] = field(default_factory=dict)
+    """per_class (%); of a landscape and of clusterings all that is drawn, in the first of the cells that share it"""
 
     @property
-    def command_today(self) -> str:
-        """The command that repeats it; empty for what only `retrofit reproduce` does."""
-        return "" if self.command.startswith(("retrofit finetune ", "retrofit landscape ")) else self.command
-
-    @property
-    def measured_on(self) -> str:
-        """The machine, versions and commit."""
-        return ", ".join(f"{name} {value}" for name, value in self.machine.items() if value)
-
-    def metric(self, metric: tuple[str, ...]) -> float | None:
-        """The number of a cell; None if refused or missing.
-
-        Args:
-            metric: a name in `metrics`, such as ("accuracy",); ("part", its index); ("rand", two scores); ("below", a bound, a
-                score); of a landscape ("loss", a network), ("accuracy", a network), ("rise", a network), ("barrier", the two ends
-                of a path).
-        """
-        if self.refusal is not None:
-            return None
-        match metric:
-            case "part", part:
-                return dict(enumerate(self.metrics["per_part"])).get(int(part))
-            case "rand", *scores:
-                rows = self.metrics["agreement"]
-                return next(row["mean"] for row in rows if {row["first"], row["second"]} == set(scores))
-            case "below", bound, score:
-                return share_below(self.metrics["histograms"][score], float(bound))
-            case "barrier", *ends:
-                paths = self.metrics["landscape"]["paths"]
-                return next(path["barrier"] for path in paths if [path["first"], path["last"]] == ends)
-            case "rise", network:
-                return next(rise["mean"] for rise in self.metrics["landscape"]["rises"] if rise["name"] == network)
-            case name, network:
-                return next(
-                    marker[name] for marker in self.metrics["landscape"]["markers"] if marker["name"] == network
-                )
-        return self.metrics.get(metric[0])
+    def place(self) -> tuple[Any, ...]:
+        """Its cell."""
+        return tuple(getattr(self, name) for name in PLACE)
 
     def knows(self) -> np.ndarray:
         """(test images,) bool: which images the network gets right."""
-        bits = np.unpackbits(np.frombuffer(base64.b64decode(self.correct), dtype=np.uint8))
-        return bits[: int(self.metrics.get("samples", 0))].astype(bool)
+        bits = np.unpackbits(np.frombuffer(base64.b64decode(self.bits), dtype=np.uint8))
+        return bits[: self.images].astype(bool)
+
+
+def packed_bits(correct: np.ndarray) -> str:
+    """The inverse of `Result.knows`."""
+    return base64.b64encode(np.packbits(correct).tobytes()).decode()
 
 
 def share_below(histogram: Mapping[str, Sequence[float]], score: float) -> float:
@@ -91,133 +71,65 @@ def share_below(histogram: Mapping[str, Sequence[float]], score: float) -> float
     return 100 * float(below) / float(counts.sum())
 
 
-def packed_bits(correct: np.ndarray) -> str:
-    """The inverse of `Result.knows`."""
-    return base64.b64encode(np.packbits(correct).tobytes()).decode()
+def results_of(table: str, runs: str | Path = "runs", others: Iterable[str | Path] = ()) -> list[Result]:
+    """A table's results in a runs folder, which need not exist, and in further places; of two of a cell the former's.
 
-
-@dataclass(frozen=True)
-class GivenParents:
-    """Parents given as files, and the table columns that were measured with them."""
-
-    columns: tuple[tuple[str, str], ...]
-    """Names of table and column"""
-    source: ParentSource
-    """Identified by digests of the files"""
-    about: str = ""
-    """Description: network, width, training"""
-
-
-@dataclass(frozen=True)
-class Records:
-    """Results by key, and the columns of given parents."""
-
-    results: Mapping[str, Result]
-    given: tuple[GivenParents, ...] = ()
-
-    @cached_property
-    def seeds(self) -> dict[str, dict[int, int]]:
-        """`ParentSource.key` of the first set of parents -> set (seed of their training) -> number of fusion seeds."""
-        seeds: dict[str, dict[int, int]] = {}
-        for unit in (start_of(result.unit) for result in self.results.values()):
-            facts = {name: unit[name] for name in ("training", "given", "data") if name in unit}
-            index = facts.get("training", {}).get("seed", 0)
-            first = {**facts, "training": {**facts["training"], "seed": 0}} if "training" in facts else facts
-            of_parents = seeds.setdefault(key_of(first), {})
-            of_parents[index] = max(of_parents.get(index, 1), 1 + unit.get("fusion", {}).get("seed", 0))
-        return seeds
-
-
-def start_of(unit: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A unit, or the one from which its fine-tuning started; for an ensemble, the first one's."""
-    if "ensemble" in unit:
-        return start_of(unit["ensemble"][0])
-    return start_of(unit["start"]) if "start" in unit else unit
-
-
-def path_of(root: str | Path, key: str) -> Path:
-    """Path of a unit's result in a runs folder."""
-    return Path(root, UNIT.folder, key, UNIT.last)
-
-
-def write_result(root: str | Path, result: Result) -> None:
-    """Write a result atomically."""
-    path = path_of(root, result.key)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, json.dumps(asdict(result), indent=1) + "\n")
-
-
-def measured_in(runs: str | Path, results: Iterable[str | Path] = ()) -> Records:
-    """The results of a runs folder, which need not exist, and of further files and folders; raises as `results_in`."""
-    return merged_records(map(results_in, [*([runs] if Path(runs, UNIT.folder).is_dir() else []), *results]))
-
-
-def read_result(root: str | Path, key: str) -> Result | None:
-    """A unit's result; None if there is none.
-
+    Args:
+        others: files of results, folders of them, and runs folders.
     Raises:
-        ValueError: as in `results_in`.
+        ValueError: one of the others is missing or holds no results, or a file is damaged.
     """
-    path = path_of(root, key)
-    return results_in(path).results.get(key) if path.exists() else None
+    files = []
+    for path in others:
+        files += (found := files_in(path))
+        if not found and not Path(path, FOLDER).is_dir():
+            raise ValueError(
+                f"{path} holds no results: it is no CSV file of `retrofit reproduce`, and no folder of them."
+            )
+    return latest(file for file in [*files, *files_in(runs)] if file.stem == table)
 
 
-def results_in(path: str | Path) -> Records:
-    """The results in a file, or in a folder: in its JSON files, and, of a runs folder, in those of its units.
-
-    Raises:
-        ValueError: a file is missing or holds something else.
-    """
+def files_in(path: str | Path) -> list[Path]:
+    """The files of results in a folder or a runs folder; or the file itself."""
     path = Path(path)
-    is_runs = (path / UNIT.folder).is_dir()
-    pattern = f"{UNIT.folder}/*/{UNIT.last}" if is_runs else "*.json"
-    files = sorted(path.glob(pattern)) if path.is_dir() else [path]
-    if not files and not is_runs:
-        raise ValueError(
-            f"the folder {path} holds no results: neither JSON files nor what a runs folder has, {UNIT.folder}."
-        )
-    return merged_records(map(_read, files))
+    return [path] if path.is_file() else sorted([*path.glob("*.csv"), *(path / FOLDER).glob("*.csv")])
 
 
-def merged_records(records: Iterable[Records]) -> Records:
-    """All results, for each key the latest, and all given parents."""
-    every = list(records)
-    latest = sorted((result for each in every for result in each.results.values()), key=lambda each: each.finished)
-    given = dict.fromkeys(parents for each in every for parents in each.given)
-    by_key = {result.key: result for result in latest}
-    return Records({key: by_key[key] for key in sorted(by_key)}, tuple(given))
+def latest(files: Iterable[Path]) -> list[Result]:
+    """The results in a table's files, of two of a cell the later one; raises as `read`."""
+    return list({result.place: result for file in files for result in read(file)}.values())
 
 
-def _read(file: Path) -> Records:
+def path_of(runs: str | Path, table: str) -> Path:
+    """The file of a table in a runs folder."""
+    return Path(runs, FOLDER, f"{table}.csv")
+
+
+def read(file: Path) -> list[Result]:
+    """The results in a file; raises ValueError if it holds something else."""
+    csv.field_size_limit(sys.maxsize)  # the points of a figure are one field
+    kinds = {"parents": int, "seed": int, "value": float, "images": int, "seconds": float, "metrics": json.loads}
     try:
-        content = json_of(file)
-        entries = content.get("results", [content])
-        results = [_result(_whole(entry, content.get("shared", []))) for entry in entries]
-        given = [
-            GivenParents(tuple(map(tuple, entry["columns"])), ParentSource(None, entry["facts"]), entry["about"])
-            for entry in content.get("given", [])
-        ]
+        lines = csv.DictReader(io.StringIO(content_of(file).decode(), newline=""), strict=True)
+        return [Result(**{name: kinds.get(name, str)(text) for name, text in line.items() if text}) for line in lines]
     except OSError as error:
         raise ValueError(f"the results in {file} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError, AttributeError, TypeError, KeyError, IndexError) as error:
+    except (ValueError, TypeError, csv.Error) as error:
         raise ValueError(
             f"{file} does not hold results of `retrofit reproduce`: it contains other data. Delete it, or copy it again from "
             "where it came."
         ) from error
-    return Records({result.key: result for result in results}, tuple(given))
 
 
-def _result(facts: Mapping[str, Any]) -> Result:
-    return Result(**{"command": "", **{each.name: facts[each.name] for each in fields(Result) if each.name in facts}})
-
-
-def _whole(value: Any, shared: Sequence[Any]) -> Any:
-    """A value with what results share, such as their training or machine, in place of its number."""
-    if isinstance(value, list):
-        return [_whole(each, shared) for each in value]
-    if isinstance(value, dict):
-        return {
-            name: shared[each] if name in SHARED and isinstance(each, int) else _whole(each, shared)
-            for name, each in value.items()
-        }
-    return value
+def add(runs: str | Path, table: str, results: Iterable[Result]) -> None:
+    """Add results to a table's file in a runs folder, whole or not at all."""
+    file = path_of(runs, table)
+    with locked(file.parent, f"the file {file}", f"{file.name}.lock", patience=60):
+        every = {result.place: result for result in [*(read(file) if file.exists() else []), *results]}
+        lines = [asdict(result) for result in every.values()]
+        for line in lines:
+            line["metrics"] = json.dumps(line["metrics"], separators=(",", ":")) if line["metrics"] else ""
+        with replacing(file) as temporary, temporary.open("w", encoding="utf-8", newline="") as content:
+            writer = csv.DictWriter(content, [each.name for each in fields(Result)], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(lines)

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ..fusion.importance import IMPORTANCE
-from ..methods import METHODS
-from ..runs import RunConfig
-from ..system.registry import find
+from ..catalogue import CATALOGUE
+from ..system.registry import find, known_name
 
 PARENT = "Parent "
+SCORES = ("uniform", "conductance", "deeplift")
 #: Row of the best of several scores, in the paper's short tables.
 BEST = "best"
 #: Words after method and score in rows that the paper does not have, and their options.
@@ -74,58 +73,12 @@ def read_row(name: str) -> Row:
     if name.startswith(PARENT):
         return Row(name, parent=int(name.removeprefix(PARENT)))
     method, *others = name.split(", ")
-    METHODS[VARIANTS.get(method, (method,))[0]]  # refuses unknown ones
-    scores = [word for word in others if word in IMPORTANCE]
-    changes = tuple(word for word in others if word not in IMPORTANCE and word != BEST)
+    known_name(CATALOGUE, VARIANTS.get(method, (method,))[0], "method")
+    scores = [word for word in others if word in SCORES]
+    changes = tuple(word for word in others if word not in SCORES and word != BEST)
     for word in changes:
         find({**OPTIONS, OF_ALL_DATA: {}, OTHER_PARENT_FIRST: {}}, word, "change of a row")
     return Row(name, None, method, scores[0] if scores else "uniform", BEST in others, changes)
-
-
-@cache
-def config_of(
-    row: Row, settings: frozenset[tuple[str, Any]], seed: int, fit_epochs: int | None, transformer: bool
-) -> RunConfig:
-    """A row's fusion, without files, which the source has.
-
-    Args:
-        settings: the column's fields of the RunConfig.
-        fit_epochs: maximum number of epochs of methods that train.
-        transformer: whether the parents have attention, for which DeepLIFT has no rule.
-    """
-    fusion_from = {"fusion_from": "iid"} if OF_ALL_DATA in row.changes else {}
-    name, own = row.variant
-    options, method = dict(own), METHODS[name]
-    if method.fixed.get("fit") == "ridge" and "paper's settings" not in row.changes:
-        options["toward"] = "zero"  # as in the paper
-    if fit_epochs is not None and (method.keywords().get("epochs") or 0) > fit_epochs:
-        options["epochs"] = fit_epochs
-    if transformer and row.importance == "deeplift":
-        options["fallback"] = "gradient"  # as Captum does silently
-    for words in row.changes:
-        options |= OPTIONS.get(words, {})
-    of_all = {**dict(settings), **fusion_from}
-    return RunConfig((), method=name, importance=row.importance, seed=seed, options=options or None, **of_all)
-
-
-def applies(row: Row, parts: int, equal: bool) -> bool:
-    """Whether a row's method accepts these parents; the paper prints N/A if not.
-
-    Args:
-        equal: whether the parents have the same architecture.
-    """
-    if row.parent is not None:
-        return row.parent < parts
-    takes = METHODS[row.variant[0]].takes
-    least, most = takes.parents
-    return least <= parts and (most is None or parts <= most) and (equal or not takes.equal_widths)
-
-
-def impossible(row: Row) -> str:
-    """Why we cannot measure one of the paper's rows; empty if we can."""
-    if row.method.startswith("Transformer-OTFusion") and row.importance == "deeplift":
-        return "DeepLIFT is known at the ends of levels only, and this method weighs neurons inside of blocks."
-    return ""
 
 
 def rows_by_score(rows: tuple[str, ...]) -> tuple[str, ...]:
@@ -133,7 +86,7 @@ def rows_by_score(rows: tuple[str, ...]) -> tuple[str, ...]:
     written: list[str] = []
     for name in rows:
         if name.endswith(f", {BEST}"):
-            written += [f"{name.removesuffix(BEST)}{score}" for score in ("uniform", "conductance", "deeplift")]
+            written += [f"{name.removesuffix(BEST)}{score}" for score in SCORES]
         else:
             written.append(name)
     return tuple(dict.fromkeys(written))

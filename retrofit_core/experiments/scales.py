@@ -1,17 +1,10 @@
 """SCALES: named sets of differences from the paper's settings, printed with every number."""
 
-import dataclasses
-import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..networks.architectures import parse
-from ..networks.architectures.vgg import PLANS, POOL, scaled
 from ..system.registry import find
-from ..training.config import TrainConfig
-from ..training.recipes import AUTO
 
 #: CIFAR-10 stood in for CIFAR-100 when the ViTs were measured: such results are shown with a badge, and count for nothing.
 STAND_IN = {"cifar100": "cifar10"}
@@ -37,7 +30,7 @@ class Scale:
     recipe: str = "paper"
     epochs: int | None = None
     """Epochs of the parents' training"""
-    augment: str = AUTO
+    augment: str = "auto"
     """Augmentation in the parents' training"""
     share: float = 1.0
     """Fraction of the fusion samples, but at least 400 of them"""
@@ -60,7 +53,7 @@ SCALES: dict[str, Scale] = {
         "smoke",
         "digits, networks of a few neurons, two epochs: shows that everything runs, but says nothing about accuracy",
         width=0.0625,
-        plan=(8, POOL, 8, POOL, 8),
+        plan=(8, "M", 8, "M", 8),
         vit={"hidden": 12, "depth": 2, "heads": 2, "mlp_width": 16, "patch": 8},
         recipe="small",
         epochs=2,
@@ -103,65 +96,14 @@ SCALES: dict[str, Scale] = {
     ),
     "paper": Scale("paper", "the paper's settings"),
 }
-#: Search order of scales if none is named. `smoke`, which is not informative about accuracy, is shown only if there is nothing
-#: else; cells without any measurement appear as `small`.
-BEST_FIRST, UNMEASURED = ("paper", "evening", "small", "smoke"), "small"
+#: Names of scales, the fullest first. `smoke`, which is not informative about accuracy, is shown only if there is nothing else.
+BEST_FIRST = ("paper", "evening", "small", "smoke")
 #: The scales that are informative about accuracy, the fullest first.
-SAYING = tuple(name for name in BEST_FIRST if name != "smoke")
-#: The first one also has unmeasured columns.
-EVERY_SCALE = tuple(SCALES[name] for name in (UNMEASURED, *(name for name in BEST_FIRST if name != UNMEASURED)))
+SAYING = BEST_FIRST[:-1]
+#: What numbers of given parents say in place of a scale: "given VGG11s of half width, 8 epochs". They are fused as in the paper.
+GIVEN = "given "
 
 
 def scale_of(name: str) -> Scale:
     """The scale of this name; raises ValueError if unknown."""
     return find(SCALES, name, "scale")
-
-
-def network(name: str, scale: Scale, data: str) -> str:
-    """A network of the paper at a scale, for `TrainConfig.arch` and `RunConfig.target`.
-
-    Args:
-        name: a preset, such as "vgg11" or "resnet34".
-        data: the data set in use.
-    """
-    spec = parse(name)
-    if spec["architecture"] == "vgg" and scale.plan:
-        relative = int(spec["plan"][2]) / int(PLANS["vgg11"][2])  # to the usual VGG11, in the width study
-        spec["plan"] = scaled(scale.plan, relative)
-    elif spec["architecture"] == "vgg" and scale.width != 1:
-        spec["plan"] = [item if item == POOL else max(4, round(item * scale.width)) for item in spec["plan"]]
-    elif spec["architecture"] == "resnet" and scale.width != 1:
-        narrower = scale.resnet_width if data != "digits" else None
-        spec["width"] = max(4, round(64 * (narrower or scale.width)))
-    elif spec["architecture"] == "vit" and scale.vit:
-        wide = spec["mlp_width"] / 384
-        spec |= {**scale.vit, "mlp_width": round(scale.vit["mlp_width"] * wide)}
-    else:
-        return name
-    return json.dumps(spec)
-
-
-def training(
-    scale: Scale, data: str, arch: tuple[str, ...], split: str, parts: int, seed: int = 0, shards: str | None = None
-) -> TrainConfig:
-    """The parents of a column at a scale; `shards` are classes of the column's own data set."""
-    served = scale.always or data
-    config = TrainConfig(
-        data=served,
-        arch=tuple(network(name, scale, served) for name in arch),
-        split=split,
-        parts=parts,
-        shards=shards if served == data else None,
-        recipe=scale.recipe,
-        epochs=scale.epochs,
-        augment=scale.augment,
-        seed=seed,
-    )
-    return dataclasses.replace(config, augment=AUTO) if config.data == "digits" else config
-
-
-def run_settings(scale: Scale, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a RunConfig at a scale."""
-    samples, most = settings.get("samples", USUAL), scale.samples or sys.maxsize
-    samples = min(samples, max(USUAL, round(scale.share * samples)), most)
-    return {**settings, "samples": samples, "importance_samples": min(USUAL, most)}

@@ -1,15 +1,11 @@
-"""TABLES: all tables of the paper, and ours, with columns, rows, and each cell's units of work."""
+"""TABLES: all tables of the paper, and ours, with columns and rows. No torch, so that tables show quickly."""
 
 import dataclasses
 from typing import Any
 
-from ..inspection.landscape import Landscape
 from .ablation import ABLATION
 from .beyond import BEYOND
-from .cells import Cell, Column, Table, row_unit, usual_cell
-from .rows import read_row
-from .scales import Scale
-from .units import Clustering, FineTuning, Fusion, LossLandscape, ParentSource
+from .cells import Column, Table
 
 #: Two ways of preserving silent neurons (docs/findings.md).
 AGAINST_SILENCE = (
@@ -84,11 +80,9 @@ SET_SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-def set_size_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
+def _has_set_size(column: Column, row: str, _: int) -> bool:
     """Parents are in the column "all sizes", fusions in the others."""
-    if name.startswith("Parent") != (column.name == "all sizes"):
-        return None
-    return usual_cell(column, name, scale, source, seed)
+    return row.startswith("Parent") == (column.name == "all sizes")
 
 
 def _against_zipit() -> tuple[Column, ...]:
@@ -103,13 +97,10 @@ def _against_zipit() -> tuple[Column, ...]:
     )
 
 
-def against_zipit_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
+def _has_samples(column: Column, row: str, _: int) -> bool:
     """Rows that need no fusion samples are in the columns without a number; ZipIt used 25,000."""
-    row = read_row(name)
-    sampled = column.name.endswith("samples")
-    if (row.method not in ("ZipIt", "KF-Gradient")) == sampled or (row.method == "ZipIt" and "25k" not in column.name):
-        return None
-    return usual_cell(column, name, scale, source, seed)
+    method, sampled = row.split(",")[0], column.name.endswith("samples")
+    return (method in ("ZipIt", "KF-Gradient")) == sampled and (method != "ZipIt" or "25k" in column.name)
 
 
 #: Times of a fusion: wall-clock time, as in the paper, and CPU time, which hardly depends on other processes.
@@ -119,76 +110,27 @@ TINY_FULL = _full("tiny-imagenet", "vit-tiny-imagenet", (2,), 1e-5, samples=5000
 CIFAR_FULL = _full("cifar100", "vit", (2, 4), samples=5000)
 
 
-def end_to_end_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
-    """Seconds of the fusion, of its fine-tuning, and of both; what a row leaves out has no cell."""
-    fusion = row_unit(TINY_FULL[0], read_row("KF-Gradient, uniform"), scale, source, seed)
-    tuning = FineTuning(fusion, scale.finetune_epochs, TINY_FULL[1].learning_rate)
-    columns = {"fusion": (fusion,), "fine-tuning": (tuning,), "total": (fusion, tuning)}
-    rows = {
-        "theoretical 0-time fusion": (tuning,),
-        "ours, no fine-tuning": (fusion,),
-        "ours, with fine-tuning": (fusion, tuning),
-    }
-    units = tuple(unit for unit in columns[column.name] if unit in rows[name])
-    return Cell(units, ("seconds",)) if units else None
-
-
-def cost_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
-    """Multiply-adds for one image, relative to one parent's; fine-tuning does not change them."""
-    if name == "Average" or seed or (column.tuned and name == "Ensemble"):
-        return None
-    return usual_cell(dataclasses.replace(column, tuned=False), name, scale, source, seed)
-
-
+#: Rows of the times from two ViTs to a fine-tuned one, and what each adds up.
+END_TO_END = {
+    "theoretical 0-time fusion": ("fine-tuning", "total"),
+    "ours, no fine-tuning": ("fusion", "total"),
+    "ours, with fine-tuning": ("fusion", "fine-tuning", "total"),
+}
 RAND, BETWEEN_SEEDS = "adjusted Rand index to uniform", "adjusted Rand index between seeds"
-
-
-def clustering_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
-    """Agreement of clusterings of the third convolution; all seeds are one unit."""
-    other = column.name if name == BETWEEN_SEEDS else "uniform"
-    if seed or (name == RAND and column.name == "uniform"):
-        return None
-    unit = Clustering(source, test_images=scale.test_images)
-    return Cell((unit,), ("rand", other, column.name))
-
-
-#: Row of the neurons with scores near zero.
-NEAR_ZERO = "last convolution of parent 0"
-#: In units of the uniform score.
-NEARLY = "0.1"
-
-
-def histogram_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
-    """Share of the last convolution's neurons with scores near zero; the histogram itself is in the unit's result."""
-    if seed:
-        return None
-    unit = Clustering(source, test_images=scale.test_images)
-    return Cell((unit,), ("below", NEARLY, column.name))
-
-
+#: Row of the neurons with scores near zero, and what is near, in units of the uniform score.
+NEAR_ZERO, NEARLY = "last convolution of parent 0", "0.1"
 #: The fused network of the landscape, and the landscape's names of rows: networks, then paths.
 LANDSCAPE_FUSED = "KF-Gradient, deeplift"
 NETWORK_NAMES = {"Parent 0": "parent 0", "Parent 1": "parent 1", "Average": "average", LANDSCAPE_FUSED: "fused"}
-LANDSCAPE_NETWORKS = {row: (name,) for row, name in NETWORK_NAMES.items()}
-LANDSCAPE_PATHS = {
+PATHS = {
     f"{first} to {last}": (NETWORK_NAMES[first], NETWORK_NAMES[last])
     for first, last in (("Parent 0", "Parent 1"), ("Parent 0", LANDSCAPE_FUSED), ("Parent 1", LANDSCAPE_FUSED))
 }
-#: The paper clips the loss in its figure; it does not state resolution and images.
-CLIP = 4.6
 
 
-def landscape_cell(column: Column, name: str, scale: Scale, source: ParentSource, seed: int) -> Cell | None:
-    """Numbers of the figure: at, around and between the networks; one unit per seed of the fusion."""
-    kind = column.metric.removeprefix("landscape ")
-    names = LANDSCAPE_PATHS if kind == "barrier" else LANDSCAPE_NETWORKS
-    if name not in names or (seed and "fused" not in names[name]):
-        return None
-    fusion = row_unit(column, read_row(LANDSCAPE_FUSED), scale, source, seed)
-    assert isinstance(fusion, Fusion)
-    images = min(Landscape.images, scale.test_images or Landscape.images)
-    unit = LossLandscape(fusion, Landscape(images=images, clip=CLIP))
-    return Cell((unit,), (kind, *names[name]))
+def _has_place(column: Column, row: str, seed: int) -> bool:
+    """Barriers are on paths, other numbers of networks; only those of the fused one depend on the seed."""
+    return row in (PATHS if column.name == "barrier" else NETWORK_NAMES) and (not seed or LANDSCAPE_FUSED in row)
 
 
 #: Samples as in other experiments with ViTs; the figure's caption does not state them.
@@ -237,7 +179,7 @@ TABLES: dict[str, Table] = {
             "Number of fusion samples and augmentation, non-IID CIFAR-10",
             tuple(dataclasses.replace(NONIID_PAIR, name=name, settings=sizes) for name, sizes in SET_SIZES.items()),
             ("KF-Linear, uniform", "KF-Linear, conductance"),
-            set_size_cell,
+            _has_set_size,
         ),
         Table(
             "bloodmnist",
@@ -264,7 +206,7 @@ TABLES: dict[str, Table] = {
             "ResNet-50 on two halves of 400 ImageNet classes, against ZipIt!",
             _against_zipit(),
             ("KF-Gradient, uniform, samples of B", "KF-Gradient, uniform, all data"),
-            against_zipit_cell,
+            _has_samples,
         ),
         Table(
             "resnet-compression",
@@ -296,13 +238,17 @@ TABLES: dict[str, Table] = {
                 dataclasses.replace(TINY_FULL[0], name=name, metric="seconds")
                 for name in ("fusion", "fine-tuning", "total")
             ),
-            make=end_to_end_cell,
+            has=lambda column, row, seed: column.name in END_TO_END[row],
+            kind="times",
         ),
         Table(
             "inference-cost",
             "Multiply-adds for one image, as multiples of one network's",
-            tuple(dataclasses.replace(column, metric="operations", relative=True) for column in CIFAR_FULL),
-            make=cost_cell,
+            # Fine-tuning does not change them.
+            tuple(dataclasses.replace(column, metric="operations", tuned=False) for column in CIFAR_FULL),
+            has=lambda column, row, seed: (
+                not seed and row != "Average" and not (row == "Ensemble" and column.name.endswith("fine-tuned"))
+            ),
         ),
         Table(
             "neuron-importance",
@@ -312,7 +258,8 @@ TABLES: dict[str, Table] = {
                 for name in ("uniform", "conductance", "deeplift")
             ),
             (BETWEEN_SEEDS,),
-            clustering_cell,
+            lambda column, row, seed: not seed and (row, column.name) != (RAND, "uniform"),
+            "clustering",
         ),
         Table(
             "importance-histogram",
@@ -322,7 +269,8 @@ TABLES: dict[str, Table] = {
                 for name in ("conductance", "deeplift")
             ),
             (NEAR_ZERO,),
-            histogram_cell,
+            lambda column, row, seed: not seed,
+            "clustering",
         ),
         Table(
             "landscape",
@@ -331,8 +279,9 @@ TABLES: dict[str, Table] = {
                 dataclasses.replace(VIT_NONIID, name=name, metric=f"landscape {name}")
                 for name in ("loss", "accuracy", "rise", "barrier")
             ),
-            (*LANDSCAPE_NETWORKS, *LANDSCAPE_PATHS),
-            landscape_cell,
+            (*NETWORK_NAMES, *PATHS),
+            _has_place,
+            "landscape",
         ),
         ABLATION,
         BEYOND,

@@ -1,223 +1,323 @@
-"""Run one unit: train, fuse or fine-tune what is missing, measure the network, and write its result."""
+"""Measure cells: train, fuse and fine-tune what is missing, and add the numbers to the tables of a runs folder."""
 
 import dataclasses
+import datetime
 import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from .. import runs
 from ..data import load
 from ..data.sampling import balanced
 from ..data.splits import read_splits
-from ..inspection.landscape import networks_of
+from ..inspection.landscape import Landscape, networks_of
 from ..methods import METHODS
-from ..networks.checkpoints import load_model, save_model
-from ..networks.composites import COMPOSITES
-from ..runs import comparison, leaderboard
+from ..networks.checkpoints import load_model
 from ..runs.answers import from_bits
+from ..runs.config import RunConfig
+from ..runs.execute import execute
 from ..runs.finetunings import FinetuneConfig
+from ..runs.leaderboard import operations
 from ..runs.parents import train_parents
-from ..runs.store import noted
+from ..runs.record import record_folder
+from ..runs.spread import spread
 from ..system import device as devices
 from ..system import files
 from ..system.device import on_device
 from ..system.extras import Missing, library_version
-from ..system.monitor import Monitor
+from ..system.files import key_of
+from ..system.monitor import Cancelled, Monitor
 from ..training.evaluation import evaluate
 from ..training.files import finetuned, settings_of
-from ..training.state import digest as digest_of_tensors
+from ..training.state import digest
 from .clustering import clustering
-from .results import Result, packed_bits, read_result, write_result
-from .units import Clustering, FineTuning, Fusion, LossLandscape, Parent, TunedEnsemble, Unit
+from .configs import Cell
+from .reproduction import badge_of
+from .results import FOLDER, Result, add, packed_bits, results_of, share_below
+from .rows import OTHER_PARENT_FIRST, read_row
+from .tables import BETWEEN_SEEDS, END_TO_END, LANDSCAPE_FUSED, NEARLY, NETWORK_NAMES, PATHS, TABLES, TINY_FULL
+
+#: Of the landscape; the paper clips the loss in its figure, and does not state resolution and images.
+CLIP = 4.6
+OnResult = Any  # of (cells, their results or why they failed)
 
 
-def work(unit: Unit, root: str | Path, monitor: Monitor | None = None, device: str = "auto") -> Result:
-    """A unit's result: the existing one, or else a new one.
+def missing(cells: Iterable[Cell], root: str | Path, others: Sequence[str | Path] = ()) -> list[Cell]:
+    """The cells without results in a runs folder and in `others`."""
+    known = {
+        table: {result.place for result in results_of(table, root, others)} for table in {cell.table for cell in cells}
+    }
+    return [cell for cell in cells if _place(cell) not in known[cell.table]]
 
-    Only one process works on a unit. Missing parents are trained. If a method refuses, or a needed unit was refused, the
-    result holds the reason.
+
+def _place(cell: Cell) -> tuple[Any, ...]:
+    return cell.column, cell.row, badge_of(cell.of, cell.scale), cell.parents, cell.seed
+
+
+def pieces(cells: Iterable[Cell]) -> list[list[Cell]]:
+    """The cells that one piece of work measures: single networks; a landscape, clusterings or times as a whole."""
+    by_piece: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        whole = TABLES[cell.table].kind != "networks"
+        by_piece.setdefault((cell.table, cell.parents, cell.seed) if whole else cell, []).append(cell)
+    return list(by_piece.values())
+
+
+def run(
+    cells: Iterable[Cell],
+    root: str | Path,
+    *,
+    jobs: int = 1,
+    monitor: Monitor | None = None,
+    device: str = "auto",
+    on_result: OnResult = lambda cells, results: None,
+) -> list[tuple[Cell, str]]:
+    """Measure cells with joblib, after their parents: in processes of this machine, or where the caller's
+    `joblib.parallel_config` says. A cluster's workers see `root` and the current folder under the same paths.
 
     Args:
-        root: runs folder with parents, networks and results.
+        jobs: number of processes; above 1, a cluster uses all its workers.
+        monitor: of work in this process, that is of a single job.
+        device: "auto" gives each process its own GPU if there are any.
+        on_result: called with the cells of each piece of work and their results, or why it failed.
+    Returns:
+        The cells that failed, and why.
     Raises:
-        files.Locked: another process works on this unit, or on one that it needs.
+        Cancelled: the monitor requested it.
+        ValueError: a process died.
+    """
+    root, own, failed = Path(root).absolute(), monitor if jobs == 1 else None, list[tuple[Cell, str]]()
+    todo = pieces(cells)
+    first = {(cell.training, index): cell for piece in todo for cell in piece for index in range(cell.of.parts)}
+    tasks = [partial(_attempt, partial(_train, cell, index, root), own) for (_, index), cell in first.items()]
+    for _ in spread(tasks, root, jobs=jobs, device=device):
+        pass  # what failed is tried again by the cells that need it, which then say why
+    for _, same in groupby(sorted(todo, key=_stage), _stage):
+        wave = list(same)
+        tasks = [partial(_attempt, partial(measure, piece, root), own) for piece in wave]
+        for index, results in spread(tasks, root, jobs=jobs, device=device):
+            failed += [(cell, results) for cell in wave[index] if isinstance(results, str)]
+            on_result(wave[index], results)
+    return failed
+
+
+def _stage(piece: Sequence[Cell]) -> int:
+    """Fine-tunings start from networks of other cells, and an ensemble of them comes last."""
+    return 0 if not piece[0].of.tuned else 1 + (piece[0].row == "Ensemble")
+
+
+def _attempt(work: Any, monitor: Monitor | None, device: str) -> Any:
+    """What the work gives, or why it failed."""
+    try:
+        return work(monitor or Monitor(), device)
+    except Cancelled:
+        raise
+    except Exception as error:  # one failure must not stop the others
+        return str(error) if isinstance(error, ValueError) else repr(error)
+
+
+class Refused(Exception):
+    """Why a method does not apply."""
+
+
+def measure(cells: Sequence[Cell], root: Path, monitor: Monitor, device: str) -> list[Result]:
+    """Measure the cells of one piece of work, and add their results to the runs folder; the refusal if a method refuses.
+
+    Raises:
+        files.Locked: another process works on it, or on what it needs.
         ValueError: a file or data set is missing or cannot be read, or a training is impossible.
         Cancelled: the monitor requested it; a training's finished epochs are kept.
     """
-    root, monitor = Path(root), monitor or Monitor()
-    if result := read_result(root, unit.key()):
-        return result
-    # Do not wait: there is other work to do.
-    with noted(unit.folder(root), monitor, f"the unit {unit.key()}", patience=0) as monitor:
-        if result := read_result(root, unit.key()):  # by another process, meanwhile
-            return result
-        load(unit.source.data_set, "test")  # what is missing now is no reason to refuse for ever
-        refusal = None
-        for needed in unit.needs():
-            monitor.check()
-            refusal = refusal or work(needed, root, monitor, device).refusal
-        start = time.perf_counter()
-        facts: dict[str, Any] = {"refusal": refusal}
-        times: dict[str, float] = {"seconds": 0.0}
-        if refusal is None:
-            try:
-                facts, times = _facts(unit, root, monitor, device)
-            except ValueError as error:
-                # A fusion is refused because of its inputs, so that it would be again, or for a missing package.
-                if isinstance(error, files.Locked | Missing) or not isinstance(unit, Fusion):
-                    raise
-                facts = {"refusal": str(error)}
-        metrics = facts.pop("metrics", {}) | {"all_seconds": time.perf_counter() - start} | times
-        result = Result(
-            unit.key(),
-            unit.to_json(),
-            title(unit),
-            unit.command(root.name),
-            metrics=metrics,
-            machine=machine(device),
-            **facts,
+    table, start = cells[0].table, time.perf_counter()
+    monitor.emit("phase", name=str(cells[0]), unit=True)
+    with files.locked(root / FOLDER, str(cells[0]), f"{key_of(str(cells[0]))}.lock", patience=0):
+        if not missing(cells, root):  # by another process, meanwhile
+            return [result for result in results_of(table, root) if result.place in map(_place, cells)]
+        load(cells[0].training.data, "test")  # what is missing now is no reason to refuse for ever
+        try:
+            facts = MEASURES[TABLES[table].kind](cells, root, monitor, device)
+        except Refused as error:
+            facts = [{"refusal": str(error)}] * len(cells)
+        same = {
+            "machine": ", ".join(f"{name} {value}" for name, value in machine(device).items() if value),
+            "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+            "seconds": round(time.perf_counter() - start, 6),
+        }
+        results = [Result(*_place(cell), **(same | each)) for cell, each in zip(cells, facts, strict=True)]
+        add(root, table, results)
+        return results
+
+
+def _train(cell: Cell, index: int, root: Path, monitor: Monitor, device: str) -> None:
+    """Train a parent if its file is missing."""
+    training = cell.training
+    folder = root / training.folder
+    if not all(Path(file).exists() for file in (training.files(folder)[index], training.splits(folder))):
+        # Takes over existing checkpoints that this training would give.
+        config = dataclasses.replace(training, device=device)
+        train_parents(config, folder, only=index, resume=True, test=False, monitor=monitor)
+
+
+def _files(cell: Cell, root: Path, monitor: Monitor, device: str) -> tuple[str, ...]:
+    """The parents' checkpoints, trained if they are missing."""
+    for index in range(cell.of.parts):
+        _train(cell, index, root, monitor, device)
+    return cell.training.files(root / cell.training.folder)
+
+
+def _config(cell: Cell, root: Path, monitor: Monitor, device: str, row: str | None = None) -> RunConfig:
+    """A fusion's config with the parents' files."""
+    training, found = cell.training, _files(cell, root, monitor, device)
+    found = found[::-1] if OTHER_PARENT_FIRST in read_row(row or cell.row).changes else found
+    splits = training.splits(root / training.folder)
+    return dataclasses.replace(cell.fusion(row), models=found, splits=splits, data=training.data, device=device)
+
+
+def _fused(config: RunConfig, root: Path, monitor: Monitor, record: bool = True) -> Any:
+    """The result of a fusion, which is kept as a record."""
+    try:
+        return execute(config, record_folder(root / FOLDER, config) if record else None, monitor)[0]
+    except ValueError as error:
+        # Refused because of its inputs, so that it would be again; or busy, or for a missing package.
+        if isinstance(error, files.Locked | Missing):
+            raise
+        raise Refused(str(error)) from error
+
+
+def _tuned(cell: Cell, network: nn.Module, root: Path, monitor: Monitor, device: str) -> nn.Module:
+    """A network fine-tuned on the data of all parents."""
+    epochs, training = cell.reduced.finetune_epochs, cell.training
+    images = load(training.data, "train")
+    config = FinetuneConfig(epochs=epochs, learning_rate=cell.of.learning_rate, augment=training.augment)
+    settings = settings_of("finetune", images, network.spec["architecture"], 1, config)  # type: ignore[index]
+    # By its weights, so that no fine-tuning of other ones is taken over.
+    file = root / FOLDER / f"finetuned-{key_of([settings, digest(network.state_dict())])}.safetensors"
+    ways = {"size": None, "seed": 0, "device": device, "resume": True, "monitor": monitor}
+    return finetuned(file, network, images, settings, "a network of a table", **ways)[0]
+
+
+def _networks(cells: Sequence[Cell], root: Path, monitor: Monitor, device: str) -> list[dict[str, Any]]:
+    """One network, fine-tuned if the column says so, measured on the test images."""
+    (cell,) = cells
+    column, row = cell.of, read_row(cell.row)
+    parents = [load_model(file)[0] for file in _files(cell, root, monitor, device)]
+    times: dict[str, float | None] = {}
+    if row.parent is not None:
+        network = parents[row.parent]
+    elif column.tuned and row.method == "Ensemble":
+        tuned = [_tuned(cell, parent, root, monitor, device) for parent in parents]
+        network = METHODS["Ensemble"](tuned, load(cell.training.data, "train").inputs([0])).model
+    else:
+        # A record does not keep the processor's seconds.
+        result = _fused(
+            _config(cell, root, monitor, device), root, monitor, record=not column.metric.endswith("seconds")
         )
-        write_result(root, result)
-        return result
-
-
-def _facts(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[dict[str, Any], dict[str, float]]:
-    """A unit's measurements, and its times, see `_network`."""
-    if isinstance(unit, Clustering):
-        _provide_parents(unit.needs(), root, monitor, device)
-        picked = devices.pick(device)
-        return {"metrics": clustering(unit.config(root), unit.level, unit.seeds, monitor, picked)}, {"seconds": 0.0}
-    if isinstance(unit, LossLandscape):
-        _provide_parents(unit.fusion.needs(), root, monitor, device)
-        parents = [load_model(file)[0] for file in unit.source.files(root)]
-        networks = networks_of(parents, _start(unit.fusion, root, monitor, device))
-        test = load(unit.source.data_set, "test")
-        plan = unit.landscape.plan(networks, ("parent 0", "parent 1", "fused"), test, device=device)
-        *_, survey = unit.landscape.run(plan, monitor)
-        return {"metrics": {"landscape": survey.to_json()}}, {"seconds": 0.0}
-    network, times = _network(unit, root, monitor, device)
-    return _measurements(unit, network, root, monitor, device), times
-
-
-def title(unit: Unit) -> str:
-    """A unit and its parents in a few words."""
-    training = unit.source.recipe
-    parents = f"{training.data} {training.split}, {training.parts} parts, seed {training.seed}"
-    return f"{_short_title(unit)} ({parents})"
-
-
-def _short_title(unit: Unit) -> str:
-    """A unit in a few words, without its parents."""
-    if isinstance(unit, Parent):
-        return f"parent {unit.index}"
-    if isinstance(unit, Fusion):
-        usual = {"fusion_from": None, "samples": runs.RunConfig.samples, "augment": runs.RunConfig.augment}
-        now = {name: getattr(unit.run, name) for name in usual}
-        changed = [f"{name}={value}" for name, value in now.items() if value != usual[name]]
-        return ", ".join([comparison.title(unit.run), *changed, f"seed {unit.run.seed}"])
-    if isinstance(unit, Clustering):
-        return f"clustering of level {unit.level}"
-    if isinstance(unit, LossLandscape):
-        return f"landscape of {_short_title(unit.fusion)}"
-    if isinstance(unit, TunedEnsemble):
-        return "ensemble of fine-tuned parents"
-    assert isinstance(unit, FineTuning)
-    return f"fine-tuning of {_short_title(unit.start)}"
-
-
-def _network(unit: Unit, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
-    """The unit's network, with the "seconds" of its fusion or training, and the "processor_seconds" of a fusion."""
-    if isinstance(unit, Parent):
-        return _parent(unit, root, monitor, device)
-    if isinstance(unit, Fusion):
-        return _fused_network(unit, root, monitor, device)
-    if isinstance(unit, TunedEnsemble):
-        networks = [_tuned_network(member, root, monitor, device)[0] for member in unit.members]
-        example = load(unit.source.data_set, "train").inputs([0])
-        return METHODS["Ensemble"](networks, example).model, {"seconds": 0.0}
-    assert isinstance(unit, FineTuning)
-    return _tuned_network(unit, root, monitor, device)
-
-
-def _parent(unit: Parent, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
+        network, times = result.model, {"seconds": result.seconds, "processor_seconds": result.processor_seconds}
     start = time.perf_counter()
-    _provide_parents([unit], root, monitor, device)
-    return load_model(unit.source.files(root)[unit.index])[0], {"seconds": time.perf_counter() - start}
-
-
-def _provide_parents(units: Iterable[Unit], root: Path, monitor: Monitor, device: str) -> None:
-    """Train those parents among the units whose files are missing."""
-    for parent in units:
-        if isinstance(parent, Parent):
-            training = parent.source.recipe
-            needed = (parent.source.files(root)[parent.index], parent.source.splits(root))
-            if not all(Path(file).exists() for file in needed if file is not None):
-                config = dataclasses.replace(training, device=device)
-                # Takes over existing checkpoints that this training would give.
-                train_parents(
-                    config, root / training.folder, only=parent.index, resume=True, test=False, monitor=monitor
-                )
-
-
-def _fused_network(unit: Fusion, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
-    _provide_parents(unit.needs(), root, monitor, device)
-    config = dataclasses.replace(unit.config(root), device=device)
-    result, _ = runs.execute(config, None, monitor)
-    if (spec := getattr(result.model, "spec", None)) and spec["architecture"] not in COMPOSITES:
-        images = load(config.data, "train")
-        save_model(result.model, unit.network(root), **runs.checkpoint_metadata(config, images))
-    times = {"seconds": result.seconds, "processor_seconds": result.processor_seconds}
-    return result.model, {name: seconds for name, seconds in times.items() if seconds is not None}
-
-
-def _tuned_network(unit: FineTuning, root: Path, monitor: Monitor, device: str) -> tuple[nn.Module, dict[str, float]]:
-    network = _start(unit.start, root, monitor, device)
-    start = time.perf_counter()
-    images = load(unit.source.data_set, "train")
-    config = FinetuneConfig(epochs=unit.epochs, learning_rate=unit.learning_rate, augment=unit.source.recipe.augment)
-    settings = settings_of("finetune", images, network.spec["architecture"], 1, config)
-    # The name depends on the initial weights, so that no fine-tuning of other weights is taken over.
-    file = unit.network(root)
-    file = file.with_stem(f"{file.stem}-{digest_of_tensors(network.state_dict())}")
-    ways = {"size": None, "seed": unit.seed, "device": device, "resume": True, "monitor": monitor}
-    network = finetuned(file, network, images, settings, unit.start.key(), **ways)[0]
-    return network, {"seconds": time.perf_counter() - start}
-
-
-def _start(unit: Unit, root: Path, monitor: Monitor, device: str) -> Any:
-    """The network that a fine-tuning starts from; made again if its file is missing or damaged."""
-    if not isinstance(unit, Parent):
-        with suppress(ValueError):
-            return load_model(unit.network(root))[0]
-    return _network(unit, root, monitor, device)[0]
-
-
-def _measurements(unit: Unit, network: nn.Module, root: Path, monitor: Monitor, device: str) -> dict[str, Any]:
-    """A network's metrics and correctly classified images, on the unit's test images; per_part if there are splits."""
-    test, splits = load(unit.source.data_set, "test"), unit.source.splits(root)
-    rows = torch.arange(len(test))
-    if unit.test_images is not None and unit.test_images < len(test):
-        rows = balanced(test.labels, unit.test_images)
+    if column.tuned and row.method != "Ensemble":
+        network = _tuned(cell, network, root, monitor, device)
+        times["seconds"] = time.perf_counter() - start
+    test, splits = load(cell.training.data, "test"), cell.training.splits(root / cell.training.folder)
+    rows, most = torch.arange(len(test)), cell.reduced.test_images
+    if most is not None and most < len(test):
+        rows = balanced(test.labels, most)
     network = on_device(network, device)
-    metrics = evaluate(network, test, rows=rows, monitor=monitor)
-    correct = torch.from_numpy(from_bits(metrics.pop("knows"), len(rows)))
-    metrics["operations"] = leaderboard.operations(network, test.inputs(rows[:1]).to(devices.of(network)))
-    hits = []
-    if splits is not None and Path(splits).exists():
-        train = load(unit.source.data_set, "train")
-        parts = read_splits(splits, unit.source.files(root), len(train))
-        hits = [correct[torch.isin(test.labels[rows], train.labels[part].unique())] for part in parts]
-    metrics["per_part"] = [100 * hit.double().mean().item() if len(hit) else None for hit in hits]
-    return {"metrics": metrics, "correct": packed_bits(correct.numpy())}
+    facts: dict[str, Any] = {"images": len(rows)}
+    if times.get("seconds") is not None:
+        facts["seconds"] = times["seconds"]
+    if column.metric in times:
+        return [facts | {"value": times[column.metric]}]
+    if column.metric == "operations":
+        example = test.inputs(rows[:1])
+        of_parent = operations(on_device(parents[0], device), example.to(devices.of(network)))
+        return [facts | {"value": operations(network, example.to(devices.of(network))) / of_parent}]
+    scores = evaluate(network, test, rows=rows, monitor=monitor)
+    correct = torch.from_numpy(from_bits(scores["knows"], len(rows)))
+    if column.metric == "accuracy":
+        bits = packed_bits(correct.numpy())
+        return [facts | {"value": scores["accuracy"], "bits": bits, "metrics": {"per_class": scores["per_class"]}}]
+    train = load(cell.training.data, "train")
+    part = read_splits(splits, cell.training.files(root / cell.training.folder), len(train))[
+        int(column.metric.split()[1])
+    ]
+    return [facts | {"value": _percent(correct[torch.isin(test.labels[rows], train.labels[part].unique())])}]
+
+
+def _percent(correct: Tensor) -> float:
+    return 100 * correct.double().mean().item()
+
+
+def _landscape(cells: Sequence[Cell], root: Path, monitor: Monitor, device: str) -> list[dict[str, Any]]:
+    """The loss on the plane through two parents and their fused network, at, around and between them."""
+    cell = cells[0]
+    fused = _fused(_config(cell, root, monitor, device, LANDSCAPE_FUSED), root, monitor).model
+    networks = networks_of([load_model(file)[0] for file in _files(cell, root, monitor, device)], fused)
+    landscape = Landscape(images=min(Landscape.images, cell.reduced.test_images or Landscape.images), clip=CLIP)
+    test = load(cell.training.data, "test")
+    *_, survey = landscape.run(
+        landscape.plan(networks, ("parent 0", "parent 1", "fused"), test, device=device), monitor
+    )
+    whole = survey.to_json()
+    numbers: dict[tuple[str, Any], float] = {
+        **{("barrier", (path["first"], path["last"])): path["barrier"] for path in whole["paths"]},
+        **{("rise", rise["name"]): rise["mean"] for rise in whole["rises"]},
+        **{(name, each["name"]): each[name] for each in whole["markers"] for name in ("loss", "accuracy")},
+    }
+    values = [numbers[each.column, (PATHS | NETWORK_NAMES)[each.row]] for each in cells]
+    drawn = [(each.column, each.row) == ("loss", LANDSCAPE_FUSED) for each in cells]
+    return [
+        {"value": value, **({"metrics": {"landscape": whole}} if first else {})}
+        for value, first in zip(values, drawn, strict=True)
+    ]
+
+
+def _clustering(cells: Sequence[Cell], root: Path, monitor: Monitor, device: str) -> list[dict[str, Any]]:
+    """Agreement of clusterings of the third convolution, and the share of scores near zero."""
+    config = dataclasses.replace(
+        _config(cells[0], root, monitor, device, "KF-Linear, conductance"),
+        samples=200,
+        importance_samples=RunConfig.importance_samples,
+    )
+    found = clustering(config, 2, 5, monitor, devices.pick(device))
+    facts, drawn = [], set()
+    for cell in cells:
+        if cell.of.metric == "rand":
+            pair = {cell.column, cell.column if cell.row == BETWEEN_SEEDS else "uniform"}
+            value = next(each["mean"] for each in found["agreement"] if {each["first"], each["second"]} == pair)
+        else:
+            value = share_below(found["histograms"][cell.column], float(NEARLY))
+        facts.append({"value": value, "metrics": {} if cell.column in drawn else found})
+        drawn.add(cell.column)
+    return facts
+
+
+def _times(cells: Sequence[Cell], root: Path, monitor: Monitor, device: str) -> list[dict[str, Any]]:
+    """Seconds of a fusion, of its fine-tuning, and of both; what a row leaves out does not count."""
+    tuning = dataclasses.replace(cells[0], table="vit-full-tiny-imagenet", column=TINY_FULL[1].name)
+    fused = _fused(_config(cells[0], root, monitor, device, "KF-Gradient, uniform"), root, monitor)
+    start = time.perf_counter()
+    _tuned(tuning, fused.model, root, monitor, device)
+    seconds = {"fusion": fused.seconds, "fine-tuning": time.perf_counter() - start}
+    return [
+        {
+            "value": sum(
+                seconds[part] for part in END_TO_END[cell.row] if part != "total" and cell.column in (part, "total")
+            )
+        }
+        for cell in cells
+    ]
+
+
+MEASURES = {"networks": _networks, "landscape": _landscape, "clustering": _clustering, "times": _times}
 
 
 def machine(device: str = "auto") -> dict[str, Any]:
@@ -237,11 +337,10 @@ def machine(device: str = "auto") -> dict[str, Any]:
 @cache
 def processor() -> str:
     """The processor's name."""
-    try:
+    with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), platform.processor())
+        return next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), platform.processor())
+    return platform.processor()
 
 
 @cache

@@ -9,7 +9,7 @@ contains:
     comparisons/KEY                         a leaderboard, whose runs are records next to it
     RUN/comparisons/ingredients             a leaderboard of a run's ingredients, without records
     parents-KEY                             a training
-    experiments/KEY                         a unit of experiments (`experiments.work`)
+    experiments/TABLE.csv                   results of a table of the paper, beside the records that they need
 """
 
 import json
@@ -81,8 +81,7 @@ TRAINING = Kind("train", "the training")
 LANDSCAPE = Kind("landscape", "the landscape", "landscapes", "landscape.json", "landscape.json")
 FINETUNING = Kind("finetune", "the fine-tuning", "finetunings", "curve.json", "metrics.json", "train")
 COMPARISON = Kind("compare", "the leaderboard", "comparisons", "leaderboard.json", "leaderboard.json")
-UNIT = Kind("reproduce", "the unit", "experiments", "result.json", "result.json")
-KINDS = {kind.verb: kind for kind in (FUSION, ANALYSIS, TRAINING, LANDSCAPE, FINETUNING, COMPARISON, UNIT)}
+KINDS = {kind.verb: kind for kind in (FUSION, ANALYSIS, TRAINING, LANDSCAPE, FINETUNING, COMPARISON)}
 
 
 @dataclass(frozen=True)

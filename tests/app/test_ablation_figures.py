@@ -12,7 +12,8 @@ from retrofit_app.figures.parts import UNDECIDED, parts
 from retrofit_core import METHODS
 from retrofit_core.experiments import table
 from retrofit_core.experiments.ablation import CHANGES, CLOSED_FORM, GRADIENT
-from tests.experiments.made_up import cells_of, knowing, records_of, write_records
+from retrofit_core.experiments.results import add
+from tests.experiments.made_up import made
 from tests.networks import mlp, normal
 
 #: Row -> images of a hundred that are known, in two columns.
@@ -30,10 +31,14 @@ KNOWN = {
 
 @pytest.fixture
 def columns(tmp_path):
-    cells = [cell for cell in cells_of("ablation", "small", 2) if cell.row in KNOWN.get(cell.column, {})]
-    records = records_of(cells, lambda cell: {"known": knowing(KNOWN[cell.column][cell.row] + cell.seed)})
-    write_records(tmp_path / "bundle.json", records)
-    return table("ablation", runs=tmp_path / "runs", results=tmp_path / "bundle.json").columns
+    results = [
+        made(row, known + seed, column=column, seed=seed)
+        for column, rows in KNOWN.items()
+        for row, known in rows.items()
+        for seed in range(2)
+    ]
+    add(tmp_path, "ablation", results)
+    return table("ablation", runs=tmp_path).columns
 
 
 def of(whole: str):

@@ -11,7 +11,8 @@ from retrofit_app.figures.histograms import kept_histograms
 from retrofit_app.figures.paper import beside_in_parts, beside_the_paper, differences
 from retrofit_app.figures.paper.cells import cells as table_of_cells
 from retrofit_core.experiments import table
-from tests.experiments.made_up import cells_of, knowing, records_of, write_records
+from retrofit_core.experiments.results import add
+from tests.experiments.made_up import made, of_rows, of_table
 
 ROWS = {
     "Parent 0": 60,
@@ -31,10 +32,8 @@ FULLER = {"LP": 99, "OTFusion, uniform": 55}
 @pytest.fixture
 def column(tmp_path):
     """Made-up numbers: LP below the best parent, where the paper has it above."""
-    cells = [cell for cell in cells_of("vgg11-noniid", "small") if cell.column == "2-way" and cell.row in ROWS]
-    records = records_of(cells, lambda cell: {"known": knowing(ROWS[cell.row])})
-    write_records(tmp_path / "bundle.json", records)
-    return table("vgg11-noniid", runs=tmp_path / "runs", results=tmp_path / "bundle.json").column("2-way")
+    add(tmp_path, "vgg11-noniid", of_rows(ROWS))
+    return table("vgg11-noniid", runs=tmp_path).column("2-way")
 
 
 @pytest.fixture
@@ -71,9 +70,8 @@ def test_rows_stand_in_groups_the_papers_best_first(column):
 
 
 def test_a_long_column_is_several_pictures_of_at_most_20_rows(empty, tmp_path):
-    cells = [cell for cell in cells_of("vgg11-noniid", "small", 1) if cell.column == "2-way"]
-    write_records(tmp_path / "all.json", records_of(cells, lambda cell: {}))
-    column = table("vgg11-noniid", runs=tmp_path / "runs", results=tmp_path / "all.json").column("2-way")
+    add(tmp_path, "vgg11-noniid", of_table("vgg11-noniid", 50))
+    column = table("vgg11-noniid", runs=tmp_path).column("2-way")
     pictures = beside_in_parts(column, LIGHT)
     rows = [list(map(unescape, picture.figure.layout.yaxis.categoryarray)) for picture in pictures]
     assert max(map(len, rows)) <= 20
@@ -101,10 +99,8 @@ def test_differences_say_whether_the_sign_is_the_papers_and_draw_no_opponent_tha
 
 
 def test_rows_at_another_scale_are_marked(column, tmp_path):
-    cells = [cell for cell in cells_of("vgg11-noniid", "evening", 1) if cell.column == "2-way" and cell.row in FULLER]
-    write_records(tmp_path / "fuller.json", records_of(cells, lambda cell: {"known": knowing(FULLER[cell.row])}))
-    results = [tmp_path / "bundle.json", tmp_path / "fuller.json"]
-    mixed = table("vgg11-noniid", runs=tmp_path / "runs", results=results).column("2-way")
+    add(tmp_path, "vgg11-noniid", of_rows(FULLER, scale="evening"))
+    mixed = table("vgg11-noniid", runs=tmp_path).column("2-way")
     picture = beside_the_paper(mixed, LIGHT)
     ours, marks = trace(picture, "ours (small), squares")
     fuller = {f"{row} (evening)": share for row, share in FULLER.items()}
@@ -138,17 +134,10 @@ def test_a_picture_shows_itself_in_a_notebook(column, monkeypatch):
     assert picture.figure.layout.title.text is None  # on a page a heading stands above it
 
 
-def measured(tmp_path, name: str, value):
-    """A table whose cells' units have the metrics that `value` says of a row."""
-    records = records_of(cells_of(name, "small"), lambda cell: value(cell.row))
-    write_records(tmp_path / "bundle.json", records)
-    return table(name, runs=tmp_path / "runs", results=tmp_path / "bundle.json")
-
-
 def test_seconds_stand_on_a_logarithmic_axis_with_no_interval_and_no_standards(tmp_path):
     known = {"OTFusion": 1.5, "Git-Re-Basin": 0.25, "KF-Linear, uniform": 120.0}
-    value = lambda row: {"seconds": known[row]} if row in known else None  # noqa: E731
-    picture = beside_the_paper(measured(tmp_path, "runtime-vgg", value).column(), LIGHT)
+    add(tmp_path, "runtime-vgg", [made(row, column="seconds", value=seconds) for row, seconds in known.items()])
+    picture = beside_the_paper(table("runtime-vgg", runs=tmp_path).column(), LIGHT)
     ours, marks = trace(picture, "ours (small)")
     assert ours == known and set(marks.error_x.array) == {0.0}
     assert (picture.figure.layout.xaxis.type, picture.figure.layout.xaxis.title.text) == ("log", "seconds")
@@ -158,9 +147,10 @@ def test_seconds_stand_on_a_logarithmic_axis_with_no_interval_and_no_standards(t
 
 
 def test_rows_are_drawn_over_columns_the_paper_beside_ours(tmp_path):
-    value = lambda row: {"known": knowing(60)} if row == "KF-Gradient, uniform" else None  # noqa: E731
-    shown = measured(tmp_path, "fusion-set-size", value)
-    columns = [shown.column(name) for name in ("1k samples", "5k samples")]
+    names = ("1k samples", "5k samples")
+    add(tmp_path, "fusion-set-size", [made("KF-Gradient, uniform", 60, column=name) for name in names])
+    shown = table("fusion-set-size", runs=tmp_path)
+    columns = [shown.column(name) for name in names]
     picture = across(columns, ["KF-Gradient, uniform", "KF-Linear, uniform"], DARK)
     drawn = {(each.name, each.xaxis): tuple(each.y) for each in picture.figure.data}
     assert drawn == {("KF-Gradient, uniform", "x"): (73.2, 76.1), ("KF-Gradient, uniform", "x2"): (60, 60)}

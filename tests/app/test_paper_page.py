@@ -44,7 +44,7 @@ def shown(page: AppTest) -> dict[str, list[str]]:
 
 def recorded(name: str, column: str):
     """A column as a notebook has it."""
-    return table(name, results=paper.RECORDS / f"{name}.json", runs="none").column(column)
+    return table(name, results=paper.RECORDS, runs="none").column(column)
 
 
 def code(page: AppTest) -> list[str]:
@@ -81,10 +81,10 @@ def test_a_cell_opens_its_recipe_from_the_record():
     page = open_page(table="vgg11-noniid", cell="PLeaS|2-way")
     column = recorded("vgg11-noniid", "2-way")
     first = column.results("PLeaS")[0]
-    assert code(page)[0] == first.command
-    assert first.machine["commit"] in words(page)
+    assert code(page)[0] == column.command("PLeaS", paper.runs_folder().name)
+    assert first.machine in words(page)
     fusions = page.dataframe[0].value
-    assert list(fusions["result"]) == [result.key for result in column.results("PLeaS")]
+    assert list(fusions["accuracy"]) == [round(result.value, 2) for result in column.results("PLeaS")]
 
 
 def test_an_unmeasured_cell_has_the_command_that_measures_it():
@@ -103,7 +103,8 @@ def test_only_what_disagrees():
 def test_all_tables_have_the_summary_of_the_report():
     page = page_at("paper")
     assert clean(page)
-    known = summary_of([column for name in paper.names() for column in paper.table(name, paper.read()[0]).every])
+    read, _ = paper.read(paper.stamp())
+    known = summary_of([column for name in paper.names() for column in paper.table(name, read[name]).every])
     agreed, undecided, contradicted = verdicts(known.decided())
     assert f"Of {known.numbers} numbers that the paper prints, {known.measured()} are measured." in words(page)
     assert f"{agreed} agreed, {undecided} undecided, {contradicted} contradicted" in words(page)
@@ -142,7 +143,7 @@ def test_pictures_are_the_notebooks_or_only_what_disagrees():
 def test_files_are_what_the_report_writes():
     page = open_page(table="widths")
     assert [button.proto.label for button in page.get("download_button")] == ["CSV", "Markdown"]
-    lines = spreadsheet(paper.report(paper.read()[0], ["widths"], paper.FULLEST)).splitlines()
+    lines = spreadsheet(paper.report(paper.read(paper.stamp())[0], ["widths"], paper.FULLEST)).splitlines()
     assert any(line.startswith('widths,"1x, 1x",') for line in lines)
 
 
@@ -177,8 +178,8 @@ def test_a_package_without_records_says_where_they_are(monkeypatch, tmp_path):
 def test_results_elsewhere_are_read_and_damaged_ones_named(monkeypatch, tmp_path):
     here = paper.RECORDS
     monkeypatch.setattr(paper, "RECORDS", tmp_path / "none")
-    (tmp_path / "damaged.json").write_text("{}")
-    monkeypatch.setenv(paper.VARIABLE, f"{here / 'widths.json'}:{tmp_path / 'damaged.json'}")
+    (tmp_path / "damaged.csv").write_text("a,b\n1,2\n")
+    monkeypatch.setenv(paper.VARIABLE, f"{here / 'widths.csv'}:{tmp_path / 'damaged.csv'}")
     page = open_page(table="widths")
-    assert "damaged.json does not hold results" in page.warning[0].value
+    assert "damaged.csv does not hold results" in page.warning[0].value
     assert "Nothing is measured" not in words(page)

@@ -5,11 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from retrofit_core.experiments.cells import Cell
 from retrofit_core.experiments.claims import claims
 from retrofit_core.experiments.paper import Value
 from retrofit_core.runs.answers import difference, mean_and_interval
-from tests.experiments.made_up import cells_of, knowing, made
+from tests.experiments.made_up import made
 
 
 def value(row: str, mean: float, deviation: float | None = None) -> Value:
@@ -22,16 +21,6 @@ def printed(**means: float) -> dict[str, Value]:
         name.replace("__", ", ").replace("_", "-").replace("Parent-", "Parent "): mean for name, mean in means.items()
     }
     return {row: value(row, mean) for row, mean in rows.items()}
-
-
-def unit_of(row: str, seed: int = 0):
-    cells: list[Cell] = cells_of("vgg11-noniid", seeds=seed + 1)
-    return next(cell.units[0] for cell in cells if (cell.column, cell.row, cell.seed) == ("2-way", row, seed))
-
-
-def result_of(row: str, share: int, seed: int = 0):
-    """A network that knows the first images."""
-    return made(unit_of(row, seed), known=knowing(share))
 
 
 def by_name(paper, measured):
@@ -47,7 +36,7 @@ def test_the_best_score_is_that_of_common_parents():
         "KF-Linear, conductance": (None, 75),
     }
     measured = {
-        row: {(index, 0): result_of(row, share) for index, share in enumerate(shares) if share is not None}
+        row: {(index, 0): made(row, share) for index, share in enumerate(shares) if share is not None}
         for row, shares in accuracies.items()
     }
     claimed = by_name(paper, measured)["KF-Linear", "best parent"]
@@ -58,13 +47,13 @@ def test_the_best_score_does_not_hang_on_which_parents_were_fused_more_often():
     """Uniform is ahead on both sets; of all four fusions it has the lower mean, for three are of the hard set."""
     paper = printed(Parent_0=80, KF_Linear__uniform=85, KF_Linear__conductance=86)
     measured = {
-        "Parent 0": {(0, 0): result_of("Parent 0", 40), (1, 0): result_of("Parent 0", 60)},
+        "Parent 0": {(0, 0): made("Parent 0", 40), (1, 0): made("Parent 0", 60)},
         "KF-Linear, uniform": {
-            run: result_of("KF-Linear, uniform", share)
+            run: made("KF-Linear, uniform", share)
             for run, share in {(0, 0): 50, (0, 1): 50, (0, 2): 50, (1, 0): 80}.items()
         },
         "KF-Linear, conductance": {
-            run: result_of("KF-Linear, conductance", share) for run, share in {(0, 0): 45, (1, 0): 75}.items()
+            run: made("KF-Linear, conductance", share) for run, share in {(0, 0): 45, (1, 0): 75}.items()
         },
     }
     assert by_name(paper, measured)["KF-Linear", "best parent"].rows == ("KF-Linear, uniform", "best parent")
@@ -80,7 +69,7 @@ def test_signs_of_differences():
         "KF-Linear, uniform": 80,
         "KF-Linear, conductance": 78,
     }
-    measured = {row: {(0, 0): result_of(row, share)} for row, share in rows.items()}
+    measured = {row: {(0, 0): made(row, share)} for row, share in rows.items()}
     claimed = by_name(paper, measured)
     # The paper's best score is conductance, ours uniform; its best parent is 0, ours is 1.
     assert {names: (claim.paper, claim.ours) for names, claim in claimed.items()} == {
@@ -107,11 +96,11 @@ def test_seeds_are_compared_with_their_like():
     paper = printed(Ensemble=90, KD=40, KF_Linear__uniform=85)
     measured = {
         "KF-Linear, uniform": {
-            (0, 0): result_of("KF-Linear, uniform", 80),
-            (0, 1): result_of("KF-Linear, uniform", 60, seed=1),
+            (0, 0): made("KF-Linear, uniform", 80),
+            (0, 1): made("KF-Linear, uniform", 60),
         },
-        "Ensemble": {(0, 0): result_of("Ensemble", 50)},
-        "KD": {(0, 1): result_of("KD", 10, seed=1), (0, 2): result_of("KD", 0, seed=2)},
+        "Ensemble": {(0, 0): made("Ensemble", 50)},
+        "KD": {(0, 1): made("KD", 10), (0, 2): made("KD", 0)},
     }
     claimed = by_name(paper, measured)
     assert claimed["KF-Linear", "Ensemble"].ours == pytest.approx((30 + 10) / 2)  # it has no seed, so it serves for all
@@ -121,7 +110,7 @@ def test_seeds_are_compared_with_their_like():
 def test_a_best_row_of_the_paper_stands_beside_our_best_score():
     paper = printed(KD=40, HF_Linear__best=90)
     rows = {"HF-Linear, uniform": 30, "HF-Linear, deeplift": 70, "KD": 10}
-    claim = by_name(paper, {row: {(0, 0): result_of(row, share)} for row, share in rows.items()})["HF-Linear", "KD"]
+    claim = by_name(paper, {row: {(0, 0): made(row, share)} for row, share in rows.items()})["HF-Linear", "KD"]
     assert (claim.rows, claim.ours) == (("HF-Linear, deeplift", "KD"), pytest.approx(60))
 
 
@@ -186,8 +175,8 @@ def test_parents_with_several_seeds_count_once(sets, verdict):
     """Each set of parents has three seeds that agree: as many runs as sets. Two do not say how far sets differ."""
     paper = printed(KF_Linear__uniform=85, KD=40)
     runs = [(parents, seed) for parents in range(len(sets)) for seed in range(3)]
-    ours = {run: result_of("KF-Linear, uniform", 40 + sets[run[0]], run[1]) for run in runs}
-    others = {run: result_of("KD", 40, run[1]) for run in runs}
+    ours = {run: made("KF-Linear, uniform", 40 + sets[run[0]]) for run in runs}
+    others = {run: made("KD", 40) for run in runs}
     claim = by_name(paper, {"KF-Linear, uniform": ours, "KD": others})["KF-Linear", "KD"]
     assert claim.ours == pytest.approx(np.mean(sets)) and claim.seeds == len(runs) and claim.verdict == verdict
     if len(sets) == 2:

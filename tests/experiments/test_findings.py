@@ -13,8 +13,8 @@ import pytest
 from retrofit_core.experiments import table
 from retrofit_core.experiments.claims import INFORMATIVE
 from retrofit_core.experiments.report import report, verdicts
-from retrofit_core.experiments.results import results_in
-from retrofit_core.experiments.scales import SAYING, SCALES
+from retrofit_core.experiments.results import results_of
+from retrofit_core.experiments.scales import SAYING
 from retrofit_core.experiments.tables import TABLES
 from retrofit_core.inspection.landscape import Survey
 from retrofit_core.runs.answers import difference, from_bits
@@ -47,7 +47,7 @@ def names():
     """What the expressions may use."""
 
     def column(of_table, name, badge=None):
-        found = table(of_table, results=RESULTS / f"{of_table}.json", columns=(name,)).column(name)
+        found = table(of_table, results=RESULTS, columns=(name,)).column(name)
         return found.at(badge) if badge else found
 
     def gap(of_column, left, right):
@@ -61,7 +61,7 @@ def names():
         found = of_column.gap(left, right)
         return found.points, *found.interval
 
-    summary = report(results_in(RESULTS), list(TABLES), [SCALES[name] for name in SAYING]).summary
+    summary = report({name: results_of(name, "none", [RESULTS]) for name in TABLES}, SAYING).summary
     decided = summary.decided()
     informative = [claim for claim in decided if claim.group == INFORMATIVE]
     trained = ("vgg11-noniid", "vgg11-sharded")
@@ -107,7 +107,7 @@ def names():
         "seconds": ("runtime-vgg", "processor seconds"),
         "loss": ("landscape", "loss"),
         "rise": ("landscape", "rise"),
-        "study": ("ablation", "VGG11, non-IID"),
+        "study": ("ablation", "VGG11, non-IID", given),
         "mlp": ("ablation", "MLP, non-IID"),
         "seeds": ("neuron-importance", "uniform"),
         "groups": ("neuron-importance", "conductance"),
@@ -200,7 +200,7 @@ def test_no_number_is_without_a_source():
     ],
 )
 def test_tables_beyond_the_paper_are_those_of_the_records(heading, columns):
-    beyond = table("beyond", results=RESULTS / "beyond.json")
+    beyond = table("beyond", results=RESULTS)
     text = PAGE.with_name("findings_beyond.md").read_text(encoding="utf-8").split(heading)[1]
     rows = [
         [word.strip() for word in line.split("|")[1:-1]]
@@ -208,7 +208,7 @@ def test_tables_beyond_the_paper_are_those_of_the_records(heading, columns):
     ]
     for index, name in columns.items():
         column = beyond.column(name)
-        column = next((each for each in column.scales if each.setting.given), column)
+        column = next((each for each in column.scales if each.given), column)
         for row in rows[2:]:
             values = column.line(row[0]).values if row[index] != "-" else ()
             if values:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from retrofit_core.experiments import work as working
-from retrofit_core.experiments.results import measured_in
+from retrofit_core.experiments.results import results_of
 from retrofit_core.experiments.tables import TABLES
 from tests.marks import each_case
 from tests.test_cli import retrofit
@@ -17,17 +17,16 @@ WORDS = ("reproduce", "vgg11-noniid", "--scale", "smoke", "--columns", "2-way", 
 
 
 ROWS = (
-    "KF-Linear, uniform, toward=zero, samples=40, seed 0",
-    "KF-Linear, uniform, toward=zero, repair, samples=40, seed 0",
-    "KF-Linear, uniform, toward=zero, active, samples=40, seed 0",
-    "KF-Linear, uniform, toward=zero, active, repair, samples=40, seed 0",
-    "KF-Linear, same_index, uniform, toward=zero, samples=40, seed 0",
-    "KF-Linear, uniform, preset=paper, samples=40, seed 0",
-    "KF-Linear, uniform, toward=zero, fusion_from=iid, samples=40, seed 0",
+    "Parent 0",
+    "Parent 1",
+    "KF-Linear, uniform",
+    "KF-Linear, uniform, REPAIR",
+    "KF-Linear, uniform, by activity",
+    "KF-Linear, uniform, by activity, REPAIR",
+    "KF-Linear, uniform, neuron i with neuron i",
+    "KF-Linear, uniform, paper's settings",
+    "KF-Linear, uniform, all data",
 )
-
-
-NAMES = ("parent 0", "parent 1", *ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +34,15 @@ def folder(tmp_path_factory):
     """Where the command was carried out once."""
     folder = tmp_path_factory.mktemp("reproduce")
     output = retrofit(*WORDS, cwd=folder).stdout
-    assert f"{len(NAMES)} units done" in output and "0 done, " in output
-    assert all(name in output for name in NAMES)
-    assert output.count(" %  (") == len(measured_in(folder / "runs").results) == len(NAMES)
+    assert f"{len(ROWS)} cells done" in output and "0 done, " in output
+    assert all(f"{row} (vgg11-noniid, 2-way, smoke, seed 0): " in " ".join(output.split()) for row in ROWS)
+    assert {result.row for result in results_of("vgg11-noniid", folder / "runs")} == set(ROWS)
     return folder
 
 
 def test_the_same_command_does_nothing_more(folder):
     output = retrofit(*WORDS, cwd=folder).stdout
-    assert ", 0 to do" in output and "0 units done" in output
+    assert ", 0 to do" in output and "0 cells done" in output
 
 
 def listed(output):
@@ -85,15 +84,17 @@ def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, words, sentence):
     done = retrofit("reproduce", *words, cwd=tmp_path, expect=2)
     assert done.stderr.startswith("Error: ") and len(done.stderr.splitlines()) < 6
     assert re.search(sentence, " ".join(done.stderr.split()))
-    assert not measured_in(tmp_path / "runs").results
+    assert not results_of("vgg11-noniid", tmp_path / "runs")
 
 
-def test_a_failed_unit_is_named_and_gives_another_exit_code(folder, monkeypatch):
+def test_a_failed_cell_is_named_and_gives_another_exit_code(folder, monkeypatch):
     def fail(*_):
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(working.runs, "execute", fail)
+    monkeypatch.setattr(working, "execute", fail)
     done = retrofit(*WORDS, "--seeds", 2, cwd=folder, expect=1)
     assert (
-        "Failed: KF-Linear, uniform, preset=paper, samples=40, seed 1" in done.stderr and "out of memory" in done.stderr
+        "Failed: KF-Linear, uniform, paper's settings (vgg11-noniid, 2-way, smoke, seed 1)"
+        in " ".join(done.stderr.split())
+        and "out of memory" in done.stderr
     )

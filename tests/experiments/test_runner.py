@@ -1,50 +1,27 @@
-"""The runner in one process: what is planned, measured again, refused, left for want of time."""
+"""The runner in one process: what is measured, measured again, refused, left for another time."""
 
-import dataclasses
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from retrofit_core.experiments import work as working
-from retrofit_core.experiments.results import measured_in, read_result
-from retrofit_core.experiments.runner import plan, waves
-from retrofit_core.experiments.units import FineTuning, Fusion, Parent, TunedEnsemble
-from retrofit_core.experiments.work import work
+from retrofit_core.experiments.results import FOLDER, results_of
+from retrofit_core.experiments.work import measure, missing, pieces
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Cancelled, Monitor
-from tests.experiments.tiny import (
-    SOURCE,
-    UNITS,
-    all_numbers,
-    carry_out,
-    cell,
-    fusion,
-    logged,
-    missing,
-    numbers,
-    read_log,
-)
+from tests.experiments.tiny import CELLS, TABLE, TRAINING, all_numbers, carry_out, cell
 
 pytestmark = pytest.mark.slow
 
 
-TRAINING = SOURCE.training
-
-
-PARENTS = (Parent(SOURCE, 0, 100), Parent(SOURCE, 1, 100))
-
-
-TUNING = UNITS[-1]
-
-
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """A runs folder with every unit done; not to be changed."""
+    """A runs folder with every cell done; not to be changed."""
     root = tmp_path_factory.mktemp("measured") / "runs"
-    outcome = carry_out(root)
-    assert (outcome.done, outcome.failed) == (7, [])
+    told = []
+    assert carry_out(root, on_result=lambda cells, results: told.append((cells, results))) == []
+    assert sorted(str(each) for cells, _ in told for each in cells) == sorted(map(str, CELLS))
     return root
 
 
@@ -55,71 +32,58 @@ def root(measured, tmp_path):
     return tmp_path / "runs"
 
 
-def begun(root):
-    return [key for _, what, key in read_log(root) if what == "begun"]
-
-
-def test_what_is_needed_comes_first_and_each_unit_once(tmp_path):
-    units = [unit for unit, _ in plan([cell(TUNING), cell(fusion()), cell(fusion("Average"), TUNING)], tmp_path)]
-    assert units == [*PARENTS, fusion(), TUNING, fusion("Average")]
-
-
-def test_each_unit_is_in_one_wave_after_those_that_it_needs():
-    ensemble = TunedEnsemble(tuple(FineTuning(parent, 1) for parent in PARENTS))
-    units = [unit for unit, _ in plan([cell(ensemble), cell(TUNING)], Path("none"))]
-    first, second, third = waves(units)
-    assert first == list(PARENTS) and second == [*ensemble.members, TUNING.start] and third == [ensemble, TUNING]
+def test_a_number_is_that_of_its_network(measured):
+    by_row = {(result.column, result.row): result for result in results_of(TABLE, measured)}
+    assert len(by_row) == len(CELLS)
+    for result in by_row.values():
+        assert result.knows().shape == (100,) and result.knows().mean() * 100 == pytest.approx(result.value)
+        assert len(result.metrics["per_class"]) == 10 and "commit" in result.machine
+        assert result.scale == "smoke, digits for cifar10"
+    assert by_row["2-way zero-shot", "KF-Linear, uniform"] != by_row["2-way fine-tuned", "KF-Linear, uniform"]
 
 
 def test_results_outlive_what_they_were_made_of(measured, root, tmp_path):
     """Carried to another machine, they are still good; what is new trains the parents again."""
     shutil.rmtree(root / TRAINING.folder)
-    for network in root.glob("experiments/*/*.safetensors"):
-        network.unlink()
-    assert not missing(UNITS, root)
-    new = fusion(seed=5)
-    outcome = carry_out(root, [new])
-    assert (outcome.done, outcome.failed) == (1, [])
-    assert all(Path(file).exists() for file in SOURCE.files(root))
+    for network in root.glob(f"{FOLDER}/*"):
+        if network.is_dir():
+            shutil.rmtree(network)
+    assert not missing(CELLS, root)
+    new = cell("KF-Linear, uniform", seed=5)
+    assert carry_out(root, [new]) == []
+    assert all(Path(file).exists() for file in TRAINING.files(root / TRAINING.folder))
     whole = tmp_path / "whole" / "runs"
     shutil.copytree(measured, whole)
     carry_out(whole, [new])
     assert all_numbers(root) == all_numbers(whole)
 
 
-def refused(seed):
-    """A pair of one."""
-    return dataclasses.replace(fusion("HF-Linear", seed=seed), only=(0,))
-
-
-def test_a_unit_that_fails_does_not_stop_the_others_and_is_tried_again(root, monkeypatch):
-    execute = working.runs.execute
+def test_a_cell_that_fails_does_not_stop_the_others_and_is_tried_again(root, monkeypatch):
+    execute = working.execute
 
     def defect(config, *rest):
         if config.seed == 11:
             raise RuntimeError("out of memory")
         return execute(config, *rest)
 
-    monkeypatch.setattr(working.runs, "execute", defect)
-    told = []
-    units = [fusion(seed=11), fusion("Average", seed=12), FineTuning(fusion(seed=11), 1)]
-    outcome = carry_out(root, units, on_result=lambda unit, result: told.append((unit, isinstance(result, str))))
-    assert told == [(units[0], True), (units[1], False), (units[2], True)]
-    assert [unit for unit, _ in outcome.failed] == [units[0], units[2]] and outcome.done == 1
-    assert "out of memory" in outcome.failed[0][1] and outcome.failed[1][1].startswith("it needs KF-Linear")
+    monkeypatch.setattr(working, "execute", defect)
+    cells = [cell("KF-Linear, uniform", column, seed=11) for column in ("2-way zero-shot", "2-way fine-tuned")]
+    failed = carry_out(root, [*cells, cell("Average", seed=12)])
+    assert [each for each, _ in failed] == cells and all("out of memory" in why for _, why in failed)
+    assert missing([*cells, cell("Average", seed=12)], root) == cells
     monkeypatch.undo()
-    assert carry_out(root, units).done == 2
+    assert carry_out(root, cells) == [] and not missing(cells, root)
 
 
-def test_what_a_method_refuses_is_a_result(root):
-    units = [refused(0), FineTuning(refused(0), 1)]
-    outcome = carry_out(root, units)
-    assert (outcome.done, outcome.failed) == (2, [])
-    refusals = {read_result(root, unit.key()).refusal for unit in units}
-    assert len(refusals) == 1 and "two parents" in refusals.pop()
-    with logged(root):
-        assert carry_out(root, units).done == 0
-    assert not begun(root)
+def test_what_a_method_refuses_is_a_result(root, monkeypatch):
+    def refuse(*_):
+        raise ValueError("it wants two parents.")
+
+    monkeypatch.setattr(working, "execute", refuse)
+    cells = [cell("KF-Linear, uniform", column, seed=11) for column in ("2-way zero-shot", "2-way fine-tuned")]
+    assert carry_out(root, cells) == []
+    refusals = [result.refusal for result in results_of(TABLE, root) if result.seed == 11]
+    assert refusals == ["it wants two parents."] * 2 and not missing(cells, root)
 
 
 @pytest.mark.parametrize("what", ["a file is locked", "the data are gone"])
@@ -127,16 +91,17 @@ def test_what_may_be_otherwise_tomorrow_is_no_refusal(root, monkeypatch, what):
     def fail(*_):
         raise files.Locked(what) if "locked" in what else ValueError(what)
 
-    monkeypatch.setattr(working.runs, "execute", fail)
+    monkeypatch.setattr(working, "execute", fail)
     if "data" in what:
         monkeypatch.setattr(working, "load", fail)
+    new = [cell("KF-Linear, uniform", seed=5)]
     with pytest.raises(ValueError, match=what):
-        work(fusion(seed=5), root, device="cpu")
-    assert read_result(root, fusion(seed=5).key()) is None
+        measure(new, root, Monitor(), "cpu")
+    assert missing(new, root) == new
 
 
 def test_a_training_goes_on_after_its_finished_epochs(measured, tmp_path):
-    tmp_path, epochs = tmp_path / "runs", []
+    epochs = []
 
     def watch(event):
         if event["kind"] == "epoch":
@@ -144,20 +109,26 @@ def test_a_training_goes_on_after_its_finished_epochs(measured, tmp_path):
 
     with pytest.raises(Cancelled):
         carry_out(tmp_path, monitor=Monitor(watch, lambda: bool(epochs)))
-    assert epochs == [1] and not measured_in(tmp_path).results
-    assert carry_out(tmp_path, [PARENTS[0]], monitor=Monitor(watch)).done == 1 and epochs == [1, 2]
-    key = PARENTS[0].key()
-    assert all_numbers(tmp_path)[key] == all_numbers(measured)[key]
+    assert epochs == [1] and not results_of(TABLE, tmp_path)
+    assert carry_out(tmp_path, [CELLS[0]], monitor=Monitor(watch)) == [] and epochs == [1, 2, 1, 2]
+    assert all_numbers(tmp_path).items() <= all_numbers(measured).items()
 
 
-def test_a_result_says_what_it_is_of(measured):
-    result = read_result(measured, fusion(importance="conductance").key())
-    assert result.unit == json.loads(json.dumps(fusion(importance="conductance").to_json()))
-    assert result.knows().shape == (100,)
-    assert result.knows().mean() * 100 == pytest.approx(result.metrics["accuracy"])
-    assert result.metrics["processor_seconds"] > 0
-    per_part = [read_result(measured, parent.key()).metrics["per_part"] for parent in PARENTS]
-    assert all(len(parts) == 2 for parts in per_part)
-    assert per_part[0][1] == 0 == per_part[1][0]  # a parent knows nothing of classes that it never saw
-    assert numbers([result])[result.key]["command"].startswith("retrofit fuse")
-    assert isinstance(fusion(), Fusion) and str(measured) not in result.command
+def test_two_writers_do_the_same_work_once(root):
+    new = [cell("KF-Linear, uniform", seed=6)]
+    carry_out(root, new)
+    before = all_numbers(root)
+    assert measure(new, root, Monitor(), "cpu") and all_numbers(root) == before
+    name = f"{working.key_of(str(new[0]))}.lock"
+    with files.locked(root / FOLDER, name=name), pytest.raises(files.Locked, match="is being written"):
+        measure(new, root, Monitor(), "cpu")
+
+
+def test_a_landscape_and_times_are_one_piece_of_work():
+    from retrofit_core.experiments.configs import cells_of
+    from retrofit_core.experiments.tables import TABLES
+
+    whole = [
+        pieces(cells_of(TABLES[name], "smoke")) for name in ("landscape", "neuron-importance", "runtime-end-to-end")
+    ]
+    assert [list(map(len, each)) for each in whole] == [[15], [5], [7]]

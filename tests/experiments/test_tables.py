@@ -1,35 +1,23 @@
-"""Every number that the paper prints has units of work behind it, and these are known by what they are."""
+"""Every number that the paper prints has a cell, which is what its names say."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 import torch
 
 from retrofit_core.data.datasets import DATASETS
+from retrofit_core.experiments.configs import applies, cells_of, network
 from retrofit_core.experiments.paper import FIGURES, OURS, Value, paper_values
-from retrofit_core.experiments.rows import impossible, read_row, rows_by_score
-from retrofit_core.experiments.scales import SCALES, network, scale_of
-from retrofit_core.experiments.tables import TABLES
-from retrofit_core.experiments.units import (
-    Clustering,
-    FineTuning,
-    Fusion,
-    LossLandscape,
-    Parent,
-    ParentSource,
-    TunedEnsemble,
-    Unit,
-)
-from retrofit_core.inspection.landscape import Landscape
+from retrofit_core.experiments.rows import OTHER_PARENT_FIRST, read_row, rows_by_score
+from retrofit_core.experiments.scales import SCALES, scale_of
+from retrofit_core.experiments.tables import LANDSCAPE_FUSED, TABLES
 from retrofit_core.networks.architectures import build, fitted, parse
-from retrofit_core.training.config import TrainConfig
 from tests.marks import each_case
 
 ROOT = Path(__file__).parents[2]
 PAPER = scale_of("paper")
-#: Cells of the paper that no unit stands behind, and why.
-WITHOUT_UNITS = {
+#: Numbers of the paper that no cell measures, and why.
+WITHOUT_CELLS = {
     ("runtime-end-to-end", "fusion", "theoretical 0-time fusion"): "zero by its name",
     ("runtime-end-to-end", "fine-tuning", "ours, no fine-tuning"): "zero by its name",
 }
@@ -43,7 +31,9 @@ def cell_of(value: Value) -> tuple[str, str, str]:
 
 @pytest.fixture(scope="module")
 def cells():
-    return {(table.name, cell.column, cell.row): cell for table in TABLES.values() for cell in table.cells(PAPER, 1)}
+    return {
+        (table.name, cell.column, cell.row): cell for table in TABLES.values() for cell in cells_of(table, "paper", 1)
+    }
 
 
 def test_every_table_of_the_paper_has_a_spec_with_its_labels():
@@ -56,98 +46,56 @@ def test_every_table_of_the_paper_has_a_spec_with_its_labels():
 
 
 def test_the_landscape_is_that_of_the_figure(cells):
-    """ViTs on two non-IID parts of CIFAR-10, KF-Gradient with DeepLIFT, clipped at 4.6: one unit behind all of its numbers."""
-    units = {unit for (table, _, _), cell in cells.items() if table == "landscape" for unit in cell.units}
-    (unit,) = units
-    assert isinstance(unit, LossLandscape) and unit.landscape.clip == 4.6 and unit.landscape.resolution == 15
-    training, run = unit.source.training, unit.fusion.run
-    assert training is not None and (training.data, training.split, training.parts) == ("cifar10", "dirichlet", 2)
-    assert training.arch == ("vit",)
-    assert (run.method, run.importance) == ("KF-Gradient", "deeplift")
-    rows = {(column, row) for table, column, row in cells if table == "landscape"}
-    assert len(rows) == 3 * 4 + 3 and ("barrier", "Parent 0 to KF-Gradient, deeplift") in rows
+    """ViTs on two non-IID parts of CIFAR-10, KF-Gradient with DeepLIFT."""
+    cell = cells["landscape", "barrier", "Parent 0 to KF-Gradient, deeplift"]
+    training, fusion = cell.training, cell.fusion(LANDSCAPE_FUSED)
+    assert (training.data, training.split, training.parts, training.arch) == ("cifar10", "dirichlet", 2, ("vit",))
+    assert (fusion.method, fusion.importance) == ("KF-Gradient", "deeplift")
+    assert len([name for name in cells if name[0] == "landscape"]) == 3 * 4 + 3
 
 
-def test_every_number_of_the_paper_has_units(cells):
+def test_every_number_of_the_paper_has_a_cell(cells):
     """A row of the best score has those of each score."""
-    missing = {
+    lacking = {
         cell_of(value)
         for value in paper_values()
         for row in rows_by_score((value.row,))
         if (value.table, value.column, row) not in cells and row not in IMPOSSIBLE
     }
-    assert missing == set(WITHOUT_UNITS)
-    assert all(cell.units for cell in cells.values())
-    assert all(impossible(read_row(row)) for row in IMPOSSIBLE) and not any(row in IMPOSSIBLE for _, _, row in cells)
+    assert lacking == set(WITHOUT_CELLS)
+    column = TABLES["vit-full-cifar100"].columns[0]
+    assert not any(applies(read_row(row), column) for row in IMPOSSIBLE)
 
 
-def test_what_stands_behind_a_number_is_what_its_names_say(cells):
-    for (table, column, row), cell in cells.items():
-        if table in FIGURES:  # tests of their own
-            continue
-        for unit in cell.units:
-            start = unit.start if isinstance(unit, FineTuning) else unit
-            if isinstance(unit, TunedEnsemble):
-                assert row == "Ensemble" and column.startswith(f"{len(unit.members)}-way")
-            elif row.startswith("Parent"):
-                assert isinstance(start, Parent) and row == f"Parent {start.index}"
-            elif isinstance(start, Fusion):
-                assert table == "runtime-end-to-end" or read_row(row).variant[0] == start.run.method
-            else:
-                assert isinstance(start, Clustering) and table == "neuron-importance"
-        if table != "runtime-end-to-end":
-            is_tuned = "fine-tuned" in column and table != "inference-cost"
-            assert [isinstance(unit, FineTuning | TunedEnsemble) for unit in cell.units] == [is_tuned], (
-                table,
-                column,
-                row,
-            )
+def test_a_fusion_is_what_its_names_say(cells):
+    for (table, _, row), cell in cells.items():
+        if TABLES[table].kind == "networks" and not row.startswith("Parent"):
+            config, parsed = cell.fusion(), read_row(row)
+            assert (config.method, config.seed) == (parsed.variant[0], 0)
+            assert config.fusion_from == ("iid" if "all data" in row else cell.of.settings.get("fusion_from"))
+            assert (config.importance == parsed.importance) and (OTHER_PARENT_FIRST not in row or "samples of B" in row)
 
 
 @pytest.mark.slow
 @each_case("scale", SCALES)
 @each_case("table", TABLES)
 def test_every_scale_has_cells_of_every_table_each_once(table, scale):
-    cells = TABLES[table].cells(scale_of(scale), 2)
-    names = [(cell.column, cell.row, cell.seed) for cell in cells]
+    names = list(cells_of(TABLES[table], scale, 2))
     assert names and len(set(names)) == len(names)
-    assert {cell.column for cell in cells} == {column.name for column in TABLES[table].columns}
-    for cell in cells:
-        for unit in cell.units:
-            assert Unit.key(unit) == unit.key() and len(unit.key()) == 12
+    assert {cell.column for cell in names} == {column.name for column in TABLES[table].columns}
 
 
-# --- keys -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_unit_is_other_work_if_anything_of_it_is():
-    source = ParentSource(TrainConfig())
-    column = TABLES["vgg11-noniid"].columns[0]
-    fusion = next(
-        cell.units[0]
-        for cell in TABLES["vgg11-noniid"].cells(SCALES["smoke"])
-        if cell.row == "KF-Linear, uniform" and cell.column == column.name
-    )
-    units = [
-        fusion,
-        dataclasses.replace(fusion, source=source),
-        dataclasses.replace(fusion, test_images=7),
-        dataclasses.replace(fusion, only=(1, 0)),
-        *(
-            dataclasses.replace(fusion, run=dataclasses.replace(fusion.run, **change))
-            for change in ({"seed": 1}, {"method": "HF-Linear"}, {"samples": 41}, {"options": {"restarts": 3}})
-        ),
-        FineTuning(fusion, 1),
-        FineTuning(fusion, 2),
-        FineTuning(fusion, 1, 1e-5),
-        FineTuning(fusion, 1, seed=1),
-        LossLandscape(fusion, Landscape()),
-        LossLandscape(fusion, Landscape(resolution=16)),
-        LossLandscape(dataclasses.replace(fusion, test_images=7), Landscape()),
-        Parent(fusion.source, 0),
-        Parent(fusion.source, 1),
-    ]
-    assert len({unit.key() for unit in units}) == len(units)
+def test_a_second_seed_is_of_fusions_alone_and_a_second_set_of_parents_is_of_all():
+    cells = list(cells_of(TABLES["vgg11-noniid"], "small", 2, 2))
+    rows = {
+        (cell.parents, cell.seed): {
+            each.row for each in cells if (each.parents, each.seed) == (cell.parents, cell.seed)
+        }
+        for cell in cells
+    }
+    assert rows[0, 0] == rows[1, 0] and rows[0, 1] == rows[1, 1]
+    assert rows[0, 0] - rows[0, 1] == {"Ensemble", "Average", *(f"Parent {index}" for index in range(8))}
+    assert {cell.training.seed for cell in cells} == {0, 1}
 
 
 # --- networks ---------------------------------------------------------------------------------------------------------
@@ -173,7 +121,7 @@ def test_the_networks_of_the_paper_have_their_size(name, shape, classes, paramet
 @pytest.mark.parametrize(("scale", "shards"), [("small", "0,1,3,4,5,6;2,7"), ("smoke", None)])
 def test_bloodmnist_is_divided_into_white_blood_cells_and_the_others(scale, shards):
     """As the paper says; digits, which take its part at `smoke`, have other classes, which the seed deals out."""
-    training = TABLES["bloodmnist"].columns[0].source(SCALES[scale]).training
+    training = next(cells_of(TABLES["bloodmnist"], scale)).training
     assert (training.data, training.shards) == ("bloodmnist" if shards else "digits", shards)
     names = DATASETS["bloodmnist"].classes
     assert [names[label] for label in (2, 7)] == ["erythroblast", "platelet"]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from retrofit_core.experiments.runner import plan, run
-from retrofit_core.experiments.scales import scale_of
+from retrofit_core.experiments.configs import cells_of
 from retrofit_core.experiments.tables import TABLES
+from retrofit_core.experiments.work import missing, run
 from tests.marks import ROOT, each_case
 
 # Reading and executing notebooks takes seconds to import: only these tests wait for it, not the collection of all.
@@ -85,9 +85,9 @@ def test_runs_from_top_to_bottom(source: Path, kernel: str, results: str, execut
 
 def measure(tables: Iterable[str], runs: str, columns: Sequence[str] | None, rows: tuple[str, ...]) -> None:
     """Measure what is missing, as `retrofit reproduce --scale smoke` does."""
-    cells = [cell for name in tables for cell in TABLES[name].cells(scale_of("smoke"))]
+    cells = [cell for name in tables for cell in cells_of(TABLES[name], "smoke")]
     wanted = [cell for cell in cells if (columns is None or cell.column in columns) and cell.row.startswith(rows)]
-    assert not run([unit for unit, result in plan(wanted, runs) if result is None], runs, device="cpu")
+    assert not run(missing(wanted, runs), runs, device="cpu")
 
 
 @pytest.mark.slow

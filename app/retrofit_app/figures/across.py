@@ -83,7 +83,7 @@ def across(columns: Sequence[Any], names: Sequence[str], palette: Palette, along
         figure,
         f"Lines of {kind.name} over {words}, the paper's and ours ({badges}). {finding}",
         finding,
-        title=f"{kept[0].setting.table.title}: {words}",
+        title=f"{kept[0].entry.title}: {words}",
     )
 
 

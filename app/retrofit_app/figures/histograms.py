@@ -21,7 +21,7 @@ def kept_histograms(histograms: Mapping[str, Mapping[str, Sequence[float]]], pal
     Args:
         histograms: score -> "counts" of n bins and their n + 1 "edges".
     """
-    from retrofit_core.experiments.results import share_below  # imports torch
+    from retrofit_core.experiments.results import share_below
 
     words, traces, notes, shapes = [], [], [], []
     for row, (score, histogram) in enumerate(histograms.items(), 1):

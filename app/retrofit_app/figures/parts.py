@@ -66,7 +66,7 @@ def parts(
         figure,
         f"Dot plot of changes in accuracy ({badges}), one panel each for {names}. What changes most: {'; '.join(found)}.",
         f"What changes most: {'; '.join(found)}.",
-        title=f"{columns[0].setting.table.title.split(':')[0]}: points of accuracy",
+        title=f"{columns[0].entry.title.split(':')[0]}: points of accuracy",
     )
 
 

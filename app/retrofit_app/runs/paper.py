@@ -1,15 +1,13 @@
 """The paper's tables beside our measurements: where results are, and what they say.
 
-`retrofit_core.experiments`, which reads them, needs torch, so only functions import it.
+Names of the core are imported in functions: its claims need numpy.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from retrofit_core.runs.store import UNIT
 
 from .records import BUNDLED, runs_folder
 
@@ -23,43 +21,38 @@ FULLEST, GIVEN = "fullest", "given"
 Stamp = tuple[tuple[str, int, int], ...]
 
 
-def sources() -> list[Path]:
-    """Where results are."""
-    others = [Path(name) for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
-    ours = [runs_folder()] * (runs_folder() / UNIT.folder).is_dir() + [RECORDS] * RECORDS.is_dir()
-    return [*ours, *others]
-
-
 def stamp() -> Stamp:
-    """Changes when results do."""
-    files = [file for path in sources() for file in _files(path)]
+    """Changes when results do: their files, of which later ones count, with times and sizes."""
+    from retrofit_core.experiments.results import files_in
+
+    others = [name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
+    files = [file for path in [RECORDS, *others, runs_folder()] for file in files_in(path)]
     return tuple((str(file), facts.st_mtime_ns, facts.st_size) for file in files if (facts := _stat(file)))
 
 
-def _files(path: Path) -> Iterable[Path]:
-    if not path.is_dir():
-        return [path]
-    return [*path.glob("*.json"), *path.glob(f"{UNIT.folder}/*/{UNIT.last}")]
-
-
-def _stat(path: Path) -> os.stat_result | None:
+def _stat(file: Path) -> os.stat_result | None:
     try:
-        return path.stat()
+        return file.stat()
     except OSError:
         return None
 
 
-def read() -> tuple[Any, list[str]]:
-    """All results, as `Records`; and one sentence for each unreadable file."""
-    from retrofit_core.experiments.results import merged_records, results_in
+def read(stamp: Stamp) -> tuple[dict[str, list[Any]], list[str]]:
+    """All results by table, and one sentence for each unreadable file."""
+    from retrofit_core.experiments.results import latest
+    from retrofit_core.experiments.results import read as read_file
+    from retrofit_core.experiments.tables import TABLES
 
-    records, problems = [], []
-    for path in sources():
+    files: dict[str, list[Path]] = {name: [] for name in TABLES}
+    problems = []
+    for path, *_ in stamp:
         try:
-            records.append(results_in(path))
+            read_file(Path(path))
         except ValueError as error:
             problems.append(str(error))
-    return merged_records(records), problems
+        else:
+            files.setdefault(Path(path).stem, []).append(Path(path))
+    return {name: latest(of_table) for name, of_table in files.items()}, problems
 
 
 @dataclass(frozen=True)
@@ -73,7 +66,7 @@ class Shown:
     @property
     def scales(self) -> dict[str, str]:
         """The scales to choose from -> what differs from the paper there."""
-        return {scale_of(each): each.setting.differences for each in self.every if each.setting.is_measured}
+        return {scale_of(each): each.differences for each in self.every if each.found}
 
     @property
     def has_paper(self) -> bool:
@@ -96,29 +89,26 @@ def names() -> dict[str, str]:
     return {name: table.title for name, table in sorted(TABLES.items(), key=lambda pair: pair[0] in OURS)}
 
 
-def table(name: str, bundle: Any) -> Shown:
+def table(name: str, results: Sequence[Any]) -> Shown:
     """A table with all its measurements."""
     from retrofit_core.experiments.reproduction import reproduced_table
-    from retrofit_core.experiments.scales import EVERY_SCALE
-    from retrofit_core.experiments.setting import settings
     from retrofit_core.experiments.tables import TABLES
 
-    entry = TABLES[name]
-    return Shown(name, reproduced_table(entry, settings(entry, bundle, EVERY_SCALE), runs_folder().name).columns)
+    return Shown(name, reproduced_table(TABLES[name], results, root=runs_folder().name).columns)
 
 
 def scale_of(column: Any) -> str:
     """A column's scale: its name, or GIVEN."""
-    return GIVEN if column.setting.given else column.setting.scale.name
+    return GIVEN if column.given else column.scale
 
 
-def report(bundle: Any, tables: Sequence[str], scale: str) -> Any:
+def report(results: Mapping[str, Sequence[Any]], tables: Sequence[str], scale: str) -> Any:
     """What `retrofit reproduce --report` writes about tables, at one scale or at every measured one."""
     from retrofit_core.experiments.report import report
-    from retrofit_core.experiments.scales import EVERY_SCALE, SCALES
+    from retrofit_core.experiments.scales import BEST_FIRST
 
-    scales = [SCALES[scale]] if scale in SCALES else EVERY_SCALE
-    return report(bundle, tables, scales, root=runs_folder().name)
+    scales = [scale] if scale in BEST_FIRST else BEST_FIRST
+    return report({name: results[name] for name in tables}, scales, root=runs_folder().name)
 
 
 def contradicted(column: Any) -> Mapping[str, list[str]]:

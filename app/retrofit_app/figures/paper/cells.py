@@ -12,7 +12,7 @@ from .rows import PARENT, REFERENCES, short
 
 DASH = "–"
 #: Texts in place of our number.
-STATES = {"not measured": "measure", "refused": "refused", "N/A": "n/a", "not planned": DASH}
+STATES = {"not measured": "measure", "refused": "refused"}
 EXPLAINED = {
     "paper": "The mean that the paper prints. Bold: its best method.",
     "ours": "Our mean. Bold: our best method. Click it for its recipe, or for the command that measures it.",

@@ -32,7 +32,7 @@ def short(badge: str) -> str:
 
 def title_of(column: Any) -> str:
     """A table's subject and its column, for a title."""
-    return f"{column.setting.table.title.split(': ')[0]}, {column.name}"
+    return f"{column.entry.title.split(': ')[0]}, {column.name}"
 
 
 def at(badge: str) -> str:

@@ -33,7 +33,7 @@ def totals(summary: Any, tables: Mapping[str, Any], titles: Mapping[str, str], p
 
 def groups(claims: Iterable[Any]) -> dict[str, tuple[str, Sequence[Any]]]:
     """Group of opponents -> what it is and the claims against it, the easy ones first."""
-    from retrofit_core.experiments.report import opponents  # imports torch
+    from retrofit_core.experiments.report import opponents
 
     easy, informative, clear = opponents(claims)
     return {

@@ -123,7 +123,7 @@ def filters(shown: Shown) -> None:
 
 def rows_of(columns: Sequence[Any], rule: Rows, disagreeing: set[str]) -> list[str]:
     """The rows to show: the paper's in its order, then those it lacks."""
-    table = columns[0].setting.table
+    table = columns[0].entry
     lines = [line for column in columns for line in column.all_lines]
     here, printed = {line.row for line in lines}, {line.row for line in lines if line.paper is not None}
     rows = [row for row in dict.fromkeys((*table.paper_rows, *table.rows)) if row in here]
@@ -143,7 +143,7 @@ def finding(columns: Sequence[Any]) -> tuple[str, str]:
     from retrofit_core.experiments.report import summary_of, verdicts
 
     same = not any(scale_words(columns).values()) and any(column.lines for column in columns)
-    ours = f"Ours: {columns[0].setting.differences}. " if same else ""
+    ours = f"Ours: {columns[0].differences}. " if same else ""
     summary = summary_of([each for column in columns for each in column.scales or (column,)])
     if not summary.numbers:
         return "", ours

@@ -35,10 +35,10 @@ def page() -> None:
 
 def sources(stamp: paper.Stamp) -> None:
     """Say which results cannot be read or, if there are none, where to get them."""
-    bundle, problems = tables.results(stamp)
+    results, problems = tables.results(stamp)
     for problem in problems:
         st.warning(escaped(problem))
-    if not bundle.results:
+    if not any(results.values()):
         widgets.why(
             "Nothing is measured here: an installed package does not hold the project's own results, so take the folder "
             "benchmarks/results/experiments from its repository and start retrofit app --results FOLDER, or measure a table "

@@ -1,6 +1,5 @@
 """How a number was made: command, seeds, machine, time and date from its record; or what would measure it."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,13 +15,6 @@ from retrofit_app.runs import paper
 from retrofit_app.widgets.errors import guarded
 
 from . import parameters
-
-#: Why a row has no number, if its line does not say.
-WHY = {
-    "N/A": "This method does not apply to these networks.",
-    "refused": "The method refused these networks.",
-    "not planned": "Nothing here measures it.",
-}
 
 
 def dialog(columns: Sequence[Any], cell: str) -> None:
@@ -47,14 +39,14 @@ def _recipe(column: Any, line: Any) -> None:
         st.metric("ours", line.words, help="Mean ± deviation (number of fusions).", width="content")
         if line.difference is not None:
             st.metric("difference", signed(line.difference, kind.digits), width="content")
-    st.caption(escaped(f"In {kind.name}. Ours: {column.setting.differences}."))
+    st.caption(escaped(f"In {kind.name}. Ours: {column.differences}."))
     if line.mean is not None:
         _measured(column, line)
     elif line.state == "not measured":
         st.markdown("**Measure it**, with its parents:")
         st.code(column.command(line.row, runs.runs_folder().name), language="bash", wrap_lines=True)
     else:
-        widgets.why(line.note or WHY[line.state])
+        widgets.why(line.note)
 
 
 def _measured(column: Any, line: Any) -> None:
@@ -65,28 +57,21 @@ def _measured(column: Any, line: Any) -> None:
         st.warning(f"{escaped(against)}: the other way round than in the paper.", icon=":material/swap_vert:")
     if line.note:
         widgets.why(f"{first_up(line.note)}.")
-    st.markdown("**Command**" if len(results) == 1 else "**Command**, of the first of them")
-    command = first.command_today or column.command(line.row, runs.runs_folder().name)
-    st.code(command, language="bash", wrap_lines=True)
+    st.markdown("**Measure it again**")
+    st.code(column.command(line.row, runs.runs_folder().name), language="bash", wrap_lines=True)
     st.dataframe(_fusions(results, column.metric), hide_index=True, alt="Each fusion behind this number.")
-    st.caption(escaped(f"Measured on {first.measured_on}."))
+    st.caption(escaped(f"Measured on {first.machine}."))
 
 
 def _fusions(results: Sequence[Any], name: str) -> pd.DataFrame:
-    """A line for each seed."""
+    """A line for each set of parents and seed."""
     return pd.DataFrame(
         {
-            "seed": _seed(result.unit),
-            **({name: round(result.metrics[name], 2)} if isinstance(result.metrics.get(name), float) else {}),
-            "seconds": seconds_words(result.metrics.get("seconds") or result.metrics["all_seconds"]),
-            "date": time.strftime("%Y-%m-%d", time.gmtime(result.finished)),
-            "result": result.key,
+            "parents": result.parents,
+            "seed": result.seed,
+            name: round(result.value, 2),
+            "seconds": "" if result.seconds is None else seconds_words(result.seconds),
+            "date": result.date,
         }
         for result in results
     )
-
-
-def _seed(unit: dict[str, Any]) -> int:
-    """The seed of the fusion, or of a parent's training."""
-    start = unit.get("start", unit)
-    return start.get("fusion", start.get("training", {})).get("seed", 0)
