@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from retrofit_core import importance_scores, partition
+from retrofit_core import importance_scores
 from retrofit_core.fusion.importance import Importance
 from retrofit_core.runs import RunConfig
 from retrofit_core.runs.inputs import Inputs
@@ -32,8 +32,7 @@ def scores_of(inputs: Inputs, importance: str | Importance) -> list[list[torch.T
     """Scores of every parent and level, on each parent's training rows, or on the fusion samples where none were read."""
     data = inputs.importance if isinstance(inputs.importance, list) else [inputs.fusion] * len(inputs.models)
     return [
-        importance_scores(partition(model, x[:2]), x, y, importance).values
-        for model, (x, y) in zip(inputs.models, data, strict=True)
+        importance_scores(model, x, y, importance).values for model, (x, y) in zip(inputs.models, data, strict=True)
     ]
 
 

@@ -162,6 +162,17 @@ def affine_layers(model: nn.Module) -> list[nn.Module]:
 
 
 @torch.no_grad()
+def layer_outputs(model: nn.Sequential, x: Tensor) -> list[Tensor]:
+    """What each layer gives."""
+    found = []
+    for module in model:
+        x = module(x)
+        if isinstance(module, AFFINE):
+            found.append(x)
+    return found
+
+
+@torch.no_grad()
 def rewired(model: nn.Module, members: Sequence[Tensor], shares: Sequence[Tensor]) -> nn.Module:
     """A Sequential whose hidden neuron i of layer l is old neuron members[l][i], its outgoing weights scaled by shares.
 

@@ -15,7 +15,6 @@ from retrofit_core.fusion.grouping import Grouping
 from retrofit_core.graph.graph import load, weights_of
 from retrofit_core.graph.network import Network, networks_of
 from retrofit_core.graph.tracing import trace_all
-from retrofit_core.networks.levels import Level, compose
 from retrofit_core.system.monitor import Monitor
 
 
@@ -38,23 +37,6 @@ def assert_same_tensors(actual: nn.Module, expected: nn.Module, tolerance: float
     for name, tensor in weights_of(expected).items():
         assert tolerance or torch.equal(weights_of(actual)[name], tensor), name
         assert_close(weights_of(actual)[name], tensor, tolerance)
-
-
-def assert_reproduces(model: nn.Module, levels: Sequence[Level], x: Tensor, *, exact: bool = True) -> None:
-    """Running the levels in turn is running the model: bit for bit, or to rounding where BatchNorm folds."""
-    with torch.no_grad():
-        expected, actual = model(x), compose(levels, x)
-    if exact:
-        assert torch.equal(expected, actual)
-    else:
-        assert_close(actual, expected, 1e-5 if expected.dtype == torch.float32 else 1e-12)
-
-
-def assert_parameters_shared(model: nn.Module, levels: Sequence[Level]) -> None:
-    """The levels hold the model's own parameters (not copies), each in exactly one level."""
-    owned = [parameter for level in levels for parameter in level.module.parameters()]
-    assert len({id(parameter) for parameter in owned}) == len(owned)
-    assert {id(parameter) for parameter in owned} == {id(parameter) for parameter in model.parameters()}
 
 
 def assert_is_grouping(grouping: Grouping, m: int, width: int, scores: Tensor) -> None:

@@ -11,7 +11,6 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from retrofit_core.data.images import Images, in_memory
-from retrofit_core.fusion.network_levels import cut_into_levels
 from retrofit_core.fusion.results import FusionResult
 from retrofit_core.inspection.analysis import SEEDS, Analysis, analyse
 from retrofit_core.inspection.analysis.accuracy import answers_by_level
@@ -19,7 +18,6 @@ from retrofit_core.inspection.analysis.groups import agreement
 from retrofit_core.inspection.analysis.networks import fused_networks
 from retrofit_core.inspection.analysis.plane import at
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.levels import compose, rows
 from retrofit_core.system.runtime import Runtime
 from tests import reference
 from tests.flat import fuse
@@ -87,11 +85,6 @@ class Case:
         runtime = Runtime(device="cpu", **{name: more.pop(name) for name in ("monitor", "memory") if name in more})
         options = {"importance_data": self.importance_data, "test": self.test, "runtime": runtime, **more}
         return analyse(self.parents, result or self.result, (self.x, self.y), **options)
-
-    def plan(self):
-        where = "blocks" if self.result.config["fit"] == "gradient" else "layers"
-        model = self.result.model
-        return cut_into_levels(self.parents, self.x, target=model, device=torch.device("cpu"), boundaries=where)
 
 
 def images(shape, count=50) -> Images:
@@ -263,11 +256,14 @@ def test_agreement_is_the_adjusted_rand_index_over_all_pairs_of_seeds(cases):
 @torch.no_grad()
 def direct_rows(case):
     """Per level: fused inputs' outputs f (N, d) and the parents' z (N, m), all at once."""
-    plan = case.plan()
-    for index, level in enumerate(plan.fused):
-        f = rows(compose(plan.fused[: index + 1], case.x), level.axis)
-        z = [rows(compose(levels[: index + 1], case.x), levels[index].axis) for levels in plan.parents]
-        yield f.double(), torch.cat(z, 1).double()
+    nets = fused_networks([*case.parents, case.result.model], case.result.levels, case.x).nets
+    for index in range(len(case.result.levels)):
+        rows = []
+        for net in nets:
+            end = net.layers[index].end
+            (value,) = net.graph.run(net.weights, net.graph.given([case.x]), [end]).values()
+            rows.append(value.movedim(net.axes[index], -1).flatten(0, -2).double())
+        yield rows[-1], torch.cat(rows[:-1], 1)
 
 
 @pytest.mark.slow
@@ -315,14 +311,14 @@ def test_the_loss_on_the_plane_is_the_loss_of_those_weights_on_the_rows(name, ca
     case, analysis = cases(name)
     steps = [reference.described(parent) for parent in case.parents]
     positions = [position for position, module in enumerate(case.parents[0]) if hasattr(module, "weight")]
-    plan, before = case.plan(), None
+    fused, before = reference.described(case.result.model), None
     for index, (level, report) in enumerate(zip(analysis.levels, case.result.levels, strict=True)):
-        with torch.no_grad():
-            x = plan.fused[index].inputs(compose(plan.fused[:index], case.x), torch.float64, ones=True).numpy()
+        step, read = fused[positions[index]], reference.run(fused[: positions[index]], case.x.double().numpy())
+        x = reference.input_rows(step, read)
+        x = np.hstack([x, np.ones((len(x), 1))])
         z = list(direct_rows(case))[index][1].numpy()
         s, groups = report.scores.numpy(), as_groups(report.labels, report.width)
-        affine = plan.fused[index].affine
-        V = np.vstack([affine.weight.detach().flatten(1).T.numpy(), affine.bias.detach().numpy()[None]]).astype(float)
+        V = np.vstack([step[1].reshape(len(step[1]), -1).T, step[2][None]])
         mapped = [reference.own_weights(step, positions[index], before, k) for k, step in enumerate(steps)]
         P, start = [], 0
         W0 = np.hstack(mapped)

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.levels import merged, partition
+from retrofit_core.networks.levels import partition
 from retrofit_core.networks.levels.kinds import BatchNorm
 from tests.flat import fuse
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, initialised, normal, residual
-from tests.properties import assert_close, assert_reproduces, assert_same_function
+from tests.properties import assert_close, assert_same_function
 
 GRADIENT = {"fit": "gradient", "epochs": 1, "device": "cpu"}
 
@@ -104,16 +104,6 @@ def test_a_skip_that_one_parent_lacks_is_no_stream():
     parents = [initialised(with_skip, 0), initialised(plain, 1)]
     result = fuse(parents, normal(60, 6), boundaries="blocks", **GRADIENT)
     assert [level.stream for level in result.levels] == ["", "", ""]
-
-
-def test_merged_levels_are_one_level_with_the_same_tensors():
-    model, x = cnn(), normal(3, *CNN_SHAPE)
-    levels = partition(model, x)
-    joined = [merged(levels[:2]), *levels[2:]]
-    assert_reproduces(model, joined, x)
-    assert joined[0].state().keys() == {**levels[0].state(), **levels[1].state()}.keys()
-    assert joined[0].affine is None and "it joins 2 levels" in joined[0].why_not_affine
-    assert merged(levels[:1]) is levels[0]
 
 
 @pytest.mark.slow

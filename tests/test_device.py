@@ -1,6 +1,5 @@
-"""Devices: which one is meant, what it can do, how many bytes its numbers take."""
+"""Devices: which one is meant, and what it can do."""
 
-import re
 from contextlib import nullcontext
 
 import pytest
@@ -8,12 +7,10 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS, centred, importance_scores, train
-from retrofit_core.fusion.joint_spaces import Levels
-from retrofit_core.networks.levels import partition
 from retrofit_core.system import device as devices
 from retrofit_core.system.device import on_device
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, labels, normal
+from tests.networks import CNN_SHAPE, batchnorm_cnn, labels, normal
 from tests.properties import untouched
 from tests.test_contract import EVERY, FIRST, NETWORKS, case, options_for, reason
 from tests.test_landscape import images_of
@@ -43,20 +40,6 @@ def test_parents_on_the_gpu_are_used_as_they_are():
     model = nn.Linear(2, 2).cuda()
     assert on_device(model, torch.device("cuda")) is model
     assert on_device(model, devices.pick("cuda")) is model
-
-
-def test_budgets_count_the_bytes_of_the_networks_numbers():
-    x = normal(2, *CNN_SHAPE)
-    cut = partition(cnn(), x), partition(cnn().float(), x.float())
-    double, single = (Levels([levels], levels) for levels in cut)
-    assert double.boundary_bytes(0, 10) == 2 * single.boundary_bytes(0, 10)
-    targets = 5_000 * cut[1][0].positions * cut[1][0].width  # of a gradient fit, in the network's own numbers
-    needs = []
-    for levels in (single, double):
-        with pytest.raises(ValueError) as refusal:
-            levels.check_memory(5_000, 1, "gradient")
-        needs.append(int(re.findall(r"memory=(\d+)", str(refusal.value))[0]))
-    assert needs[1] - needs[0] == 4 * targets
 
 
 # --- what goes in comes out: results lie where parent 0 lies, wherever the work is done.

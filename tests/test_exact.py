@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import METHODS, build, centred, evaluate, importance_scores, partition, train
+from retrofit_core import METHODS, build, centred, evaluate, importance_scores, train
 from retrofit_core.inspection.analysis import analyse
 from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.system.device import default_dtype, exact
@@ -164,7 +164,6 @@ ENTRIES = {
     "scores": entry(lambda models: lambda: importance_scores(models[0], X, Y, steps=2)),
     "scores by Captum": entry(lambda models: lambda: importance_scores(models[0], X, Y, "deeplift")),
     "centred": entry(lambda models: lambda: centred(models[0], X)),
-    "levels": entry(lambda models: lambda: partition(models[0], X[:2])),
     "analysis": entry(analysed),
     "landscape": surveyed,
 }
@@ -203,7 +202,7 @@ def test_convolutions_on_a_gpu_have_all_digits_of_float32():
         found = nn.functional.conv2d(x.cuda(), w.cuda()).cpu()
     assert (found - expected).abs().max() < 1e-5 * expected.abs().max()
     resnet = build({"architecture": "resnet", "size": 32, "classes": 10}, seed=0).cuda()
-    assert len(partition(resnet, normal(4, 3, 32, 32).float().cuda())) > 5
+    METHODS["KF-Linear"].plan([resnet, resnet], normal(4, 3, 32, 32).float().cuda())
 
 
 # --- numbers -----------------------------------------------------------------------------------------------------------
@@ -252,23 +251,3 @@ def test_scores_are_the_same_whatever_surrounds_them(surrounding):
         found = importance_scores(model, X.clone(), Y.clone(), steps=2)  # in inference mode they allow no gradients
     torch.set_float32_matmul_precision("highest")
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(found.values, expected.values, strict=True))
-
-
-# --- levels ------------------------------------------------------------------------------------------------------------
-
-
-class Jittered(nn.Module):
-    """Its outputs differ by some percent from call to call."""
-
-    def forward(self, x):
-        return x * (1 + 0.05 * torch.rand_like(x))
-
-
-@each_case("size", [1e-6, 1.0, 1e6])
-def test_a_random_network_is_refused_however_small_its_outputs_are(size):
-    body, head = batchnorm_cnn().float(), nn.Linear(3, 3)
-    with torch.no_grad():
-        head.weight.mul_(size)
-        head.bias.mul_(size)
-    with pytest.raises(ValueError, match="does not reproduce the model"):
-        partition(nn.Sequential(body, Jittered(), head), X[:2])

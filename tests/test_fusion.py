@@ -14,12 +14,11 @@ from retrofit_core.fusion.grouping import Grouping, Hungarian, KMeans, Random, l
 from retrofit_core.fusion.importance import Uniform
 from retrofit_core.fusion.targets import Targets, group_sums
 from retrofit_core.graph import walk as graph_walk
-from retrofit_core.networks.levels import partition
 from retrofit_core.system.presets import preset_settings
 from tests import reference
 from tests.flat import fuse
 from tests.marks import each_case, spread
-from tests.networks import CNN_SHAPE, affine_layers, cnn, labels, mlp, normal, permuted, rewired, widened
+from tests.networks import CNN_SHAPE, affine_layers, cnn, labels, layer_outputs, mlp, normal, permuted, rewired, widened
 from tests.properties import as_groups, as_sets, assert_close, assert_same_function, untouched
 
 HF, KF = {"grouping": "hungarian"}, {"grouping": "kmeans"}
@@ -317,11 +316,8 @@ def test_reported_errors_are_those_of_the_final_network(options):
     parents, x = [cnn(seed=k) for k in range(2)], normal(40, *CNN_SHAPE)
     importance = {"importance": "conductance", "importance_data": "fusion"}
     result = fuse(parents, (x, labels(40, 3)), device="cpu", **importance, **options)
-    networks = [partition(model, x[:2]) for model in (*parents, result.model)]
-    tensors = [x] * 3
-    for index, report in enumerate(result.levels):
-        with torch.no_grad():
-            tensors = [levels[index].module(h) for levels, h in zip(networks, tensors, strict=True)]
+    outputs = zip(*(layer_outputs(model, x) for model in (*parents, result.model)), strict=True)
+    for report, tensors in zip(result.levels, outputs, strict=True):
         left, right, fused = (reference.output_rows(h.numpy()) for h in tensors)
         z, s = np.hstack([left, right]), report.scores.numpy()
         groups = as_groups(report.labels, report.width)
@@ -349,11 +345,8 @@ def test_errors_of_other_targets_add_up_to_the_cost_of_the_final_network(monkeyp
     parents, x = [mlp(seed=k) for k in range(2)], normal(60, 6)
     importance = {"importance": "conductance", "importance_data": "fusion"}
     result = fuse(parents, (x, labels(60, 4)), device="cpu", **HF, **importance, ridge=0.1, toward="zero")
-    networks = [partition(model, x[:2]) for model in (*parents, result.model)]
-    tensors = [x] * 3
-    for index, report in enumerate(result.levels):
-        with torch.no_grad():
-            tensors = [levels[index].module(h) for levels, h in zip(networks, tensors, strict=True)]
+    outputs = zip(*(layer_outputs(model, x) for model in (*parents, result.model)), strict=True)
+    for report, tensors in zip(result.levels, outputs, strict=True):
         left, right, fused = tensors
         J = (report.scores @ (fused[:, report.labels] - torch.cat([left, right], 1)).square().sum(0)).item()
         assert report.cost == pytest.approx(J, rel=1e-7)
@@ -447,15 +440,12 @@ def test_without_projection_neurons_are_grouped_by_their_raw_outputs(project):
         return KMeans(restarts=2)(gram, scores, widths, width, **keywords)
 
     fuse(parents, x, grouping=grouping, project=project, ridge=0.1, toward="zero", device="cpu")
-    tensors = [x, x]
-    with torch.no_grad():
-        for index, gram in enumerate(seen):
-            tensors = [partition(model, x[:2])[index].module(h) for model, h in zip(parents, tensors, strict=True)]
-            z = torch.cat(tensors, 1).double().numpy()
-            if project:
-                assert np.trace(z.T @ z) > 1.0001 * gram.trace().item()
-            else:
-                assert_close(gram, torch.from_numpy(z.T @ z), 1e-5)
+    for gram, outputs in zip(seen, zip(*(layer_outputs(model, x) for model in parents), strict=True), strict=False):
+        z = torch.cat(outputs, 1)
+        if project:
+            assert (z.T @ z).trace() > 1.0001 * gram.trace()
+        else:
+            assert_close(gram, z.T @ z, 1e-5)
 
 
 def test_scores_at_the_head_alone_group_as_uniform_ones_and_weigh_the_logits():

@@ -1,4 +1,4 @@
-"""The closed form writes what it solved into the level."""
+"""`Ridge` with `repair` and with `active`."""
 
 import pytest
 import torch
@@ -8,41 +8,10 @@ from torch.nn import functional as F
 from retrofit_core import fuse
 from retrofit_core.fusion.fit import Ridge
 from retrofit_core.fusion.grouping import Hungarian, KMeans
-from retrofit_core.fusion.moments import Rows, solve
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.levels import partition, rows
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, initialised, mlp, normal, residual, shuffled
 from tests.properties import assert_close, assert_same_function, assert_same_tensors
-
-
-def ridge(level, solution, A):
-    V = solution.weights(A)
-    level.write(V)
-    return V
-
-
-def rows_of(level, boundary):
-    x = level.form.rows(level.form.read(boundary)[0]).detach()
-    x = torch.cat([x, torch.ones(len(x), 1).double()], 1) if level.affine.bias is not None else x
-    return Rows(x, rows(level.module(boundary), level.axis).detach(), level.affine.bias is not None)
-
-
-@pytest.mark.parametrize("make, shape", [(mlp, (6,)), (cnn, CNN_SHAPE)])
-@pytest.mark.parametrize("bias", [True, False])
-def test_a_level_fitted_to_itself_keeps_its_weights(make, shape, bias):
-    """C22: own inputs, own outputs, full rank, lambda = 0; convolutions by unfolded rows."""
-    parent, blank = make(bias=bias), make(bias=bias, seed=9)
-    h = normal(120, *shape)
-    for source, level in zip(partition(parent, h[:2]), partition(blank, h[:2]), strict=True):
-        sums = rows_of(source, h)
-        V = ridge(level, solve(sums.moments(), 0.0), torch.eye(source.width).double())
-        assert_close(level.affine.weight, source.affine.weight, 1e-7)
-        if bias:
-            assert_close(level.affine.bias, source.affine.bias, 1e-7)
-        assert_close(sums.x @ V, rows(level.module(h), level.axis), 1e-9)
-        h = source.module(h)
-
 
 # --- `Ridge(repair=True)`: fused neurons are fitted to targets that vary as much as the neurons they ------------------
 

@@ -1,54 +1,12 @@
-"""The parents' weights on the fused inputs, against plain loops."""
+"""A ridge that pulls to the parents' weights; tests/test_fusion.py compares them with plain loops."""
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from retrofit_core.fusion.mapping import mapped_weights
-from retrofit_core.networks.levels import partition
-from tests import reference
 from tests.flat import fuse
-from tests.networks import CNN_SHAPE, cnn, initialised, mlp, normal, permuted, shuffled
-from tests.properties import as_groups, assert_same_function
-
-
-@pytest.mark.parametrize("make, shape, positions", [(mlp, (6,), (0, 2, 4)), (cnn, CNN_SHAPE, (0, 3, 7))])
-@pytest.mark.parametrize("bias", [True, False])
-def test_equals_the_loops(make, shape, positions, bias):
-    parents = [make(bias=bias, seed=k) for k in range(2)]
-    levels = [partition(parent, normal(2, *shape)) for parent in parents]
-    steps = [reference.described(parent) for parent in parents]
-    for index in range(1, 3):
-        width = levels[0][index - 1].width
-        labels = torch.arange(2 * width).roll(1) % width
-        before = {"widths": [width, width], "groups": as_groups(labels, width)}
-        weights = mapped_weights(levels[0][index], [level[index] for level in levels], [(labels.split(width), width)])
-        expected = np.hstack([reference.own_weights(steps[k], positions[index], before, k) for k in range(2)])
-        assert np.abs(weights.numpy() - expected).max() < 1e-12
-    first = mapped_weights(levels[0][0], [level[0] for level in levels], [None])
-    assert (
-        np.abs(first.numpy() - np.hstack([reference.own_weights(s, 0, None, k) for k, s in enumerate(steps)])).max()
-        == 0
-    )
-
-
-def test_members_of_one_group_add_up_and_absent_ones_give_zero():
-    model = mlp((6, 3, 2))
-    levels = partition(model, normal(2, 6))
-    labels = torch.tensor([1, 1, 2, 0, 0, 0])  # parent 0 has nobody in group 0, two neurons in group 1
-    W0 = mapped_weights(levels[1], [levels[1], levels[1]], [(labels.split(3), 3)])
-    weight = model[2].weight.detach()
-    assert torch.equal(W0[0, :2], torch.zeros(2).double())
-    assert torch.equal(W0[1, :2], weight[:, 0] + weight[:, 1])
-    assert torch.equal(W0[2, :2], weight[:, 2])
-    assert torch.equal(W0[3, :2], model[2].bias.detach())
-
-
-def test_parents_whose_inputs_do_not_correspond_are_refused():
-    levels, others = partition(mlp(), normal(2, 6)), partition(mlp((5, 8, 7, 4)), normal(2, 5))
-    with pytest.raises(ValueError, match="level '0': parent 1 has 5 inputs per neuron where the fused level has 6"):
-        mapped_weights(levels[0], [levels[0], others[0]], [None])
+from tests.networks import CNN_SHAPE, cnn, initialised, normal, permuted, shuffled
+from tests.properties import assert_same_function
 
 
 class Positions(nn.Module):
