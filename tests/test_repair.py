@@ -12,7 +12,7 @@ from retrofit_core.fusion.alignment import reordered_tensors
 from retrofit_core.graph.graph import load, weights_of
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.norm_statistics import reset_statistics
-from tests.families import NETWORKS
+from tests.families import NETWORKS, network
 from tests.marks import each_case, spread
 from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, labels, mlp, normal, residual, shuffled
 from tests.properties import assert_close, assert_same_function, net_of, renew_norms, repair, untouched
@@ -86,6 +86,14 @@ def test_dead_neurons_and_layers_without_a_bias():
     assert fused[0].bias is None
     wanted = (models[0][0](x).std(0) + models[1][0](x).std(0)) / 2
     assert_close(fused[0](x).std(0), wanted, 1e-10)
+
+
+def test_goals_of_a_layer_of_neurons_and_classes_are_means():
+    """Its classes belong to no group that is exchanged."""
+    (first, x), (second, _) = network("both"), network("both", seed=1)
+    fused = METHODS["Git-Re-Basin"]([first, second], x, repair=True).model
+    goal = (statistics(first, x)["wide"][1][:4] + statistics(second, x)["wide"][1][:4]) / 2
+    assert_close(statistics(fused, x)["wide"][1][:4], goal, 1e-8)
 
 
 def test_layers_that_run_twice_stay():

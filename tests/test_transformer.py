@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from retrofit_core import METHODS
+from retrofit_core.baselines import average
 from retrofit_core.baselines.transformer import apart, central
 from retrofit_core.fusion.alignment import reordered_tensors
 from retrofit_core.graph.graph import load, weights_of
@@ -212,6 +213,11 @@ def test_without_skips_and_attentions_only_the_defaults_differ():
     ours = transformer_otfusion(parents, x, mode="weights", regularisation="0.05x")
     theirs = otfusion(parents, x, solver="sinkhorn", regularisation="0.05x", mode="weights", unit_rows=True)
     assert_same_function(ours.model, theirs.model, x, 1e-10)
+
+
+def test_networks_without_neurons_that_may_be_exchanged_are_averaged():
+    (first, x), (second, _) = network("constant"), network("constant", seed=1)
+    assert_same_function(transformer_otfusion([first, second], x).model, average([first, second]), x, 1e-12)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from ..graph.network import Network
 
 #: Operations that leave values as they are, in evaluation mode.
 TRANSPARENT = {"dropout", "feature_dropout", "alpha_dropout", "clone", "contiguous"}
+SUMS = {"add", "addcmul", "addcdiv"}
 FUNCTIONS = ACTIVATIONS | {"relu6", "prelu", "rrelu", "log_sigmoid", "threshold", "softshrink", "hardshrink"}
 
 #: (parameter, axis)
@@ -111,10 +112,10 @@ def _roles(net: Network) -> dict[Key, tuple[Role, bool]]:
 
 
 def _is_sum(net: Network, node: fx.Node) -> bool:
-    """Whether it adds two tensors, none of them a parameter."""
-    terms = [arg for arg in node.args if isinstance(arg, fx.Node)] if name_of(node) == "add" else []
+    """Whether it adds tensors, none of them a parameter."""
+    terms = [arg for arg in node.args if isinstance(arg, fx.Node)] if name_of(node) in SUMS else []
     neurons = net.spaces.neurons
-    return len(terms) == 2 and all(
+    return len(terms) > 1 and all(
         isinstance(neurons.real[term], Tensor) and neurons.parameters.names(term) is None for term in terms
     )
 
@@ -156,11 +157,12 @@ def _points(net: Network, seen: dict[fx.Node, int], places: dict[fx.Node, Tensor
 
 
 def _behind(net: Network, node: fx.Node, axis: int) -> fx.Node:
-    """The activation function that reads a node, directly, after dropout or in other rows; else the node itself."""
-    shape = net.spaces.neurons.shape
-    for user in net.graph.users[node]:
+    """The activation function that reads a node, directly, after dropout or in other rows; else the node itself. Functions of
+    two operations, such as x * sigmoid(x), are known."""
+    shape, users = net.spaces.neurons.shape, net.graph.users
+    for user in users[node]:
         if name_of(user) in FUNCTIONS:
-            return user
+            return next((last for last in users[user] if {*last.all_input_nodes} == {node, user}), user)
         rows = axis == -1 and name_of(user) in ("view", "reshape") and shape(node)[-1] == shape(user)[-1]
         if rows or name_of(user) in TRANSPARENT:
             further = _behind(net, user, axis)

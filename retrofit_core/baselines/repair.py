@@ -141,11 +141,11 @@ def mapped_goals(
                 nets[-1].weights,
                 makers(of_net),
                 makers(targets),
-                {name: (T, T) for name, T in shares.items()},
+                {name: (len(maps) * T, T) for name, T in shares.items()},
             )
             for stats, of_net, shares in zip(of_parents, groups[:-1], maps, strict=True)
         ]
-        return {name: torch.stack([stats[name] for stats in each]).sum(0) for name in names}
+        return {name: torch.stack([stats[name] for stats in each]).mean(0) for name in names}
 
     means, deviations = joined(0), joined(1)
     return {name: (means[name], deviations[name]) for name in names}

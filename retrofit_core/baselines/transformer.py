@@ -215,12 +215,8 @@ def apart(net: Network, model: nn.Module) -> tuple[list[Group], dict[str, Juncti
     neurons = _Apart(net)
     separate = replace(net, spaces=assembled(neurons))
     groups = groups_of(separate, model, alone=True)
-    lines = {
-        tuple(space.ids.tolist()): group.name
-        for group in groups
-        for space in [separate.spaces[group.space]]
-        if group.space >= 0
-    }
+    spaces = {group.name: separate.spaces[group.space] for group in groups if group.space >= 0}
+    lines = {tuple(space.ids.tolist()): name for name, space in spaces.items()}
     sums = {tuple(neurons.ids.of(made).tolist()): sides for made, sides in reversed(neurons.sums)}
 
     def junction(made: tuple[int, ...], name: str) -> Junction:

@@ -32,6 +32,8 @@ class Entries:
     """Where each parameter begins if all lie one after another"""
     moved: Callable[[Weights], Tensor]
     """Parameters -> the entries"""
+    fixed: frozenset[str] = frozenset()
+    """Buffers beside parameters, which are not written: files may lack them"""
 
     def then(self, move: Callable[[Tensor], Tensor]) -> "Entries":
         """The same entries, moved once more."""
@@ -43,7 +45,7 @@ class Entries:
         return self.moved(weights)
 
     def places(self, weights: Weights) -> Tensor:
-        """The place of each if all parameters lie one after another; -1 where a zero stands in place of one.
+        """The place of each if all parameters lie one after another; -1 where something fixed stands in place of one.
 
         Args:
             weights: for shapes.
@@ -52,13 +54,15 @@ class Entries:
             name: torch.arange(self.start[name] + 1, self.start[name] + 1 + weights[name].numel()).view(
                 weights[name].shape
             )
+            * (name not in self.fixed)
             for name in self.names
         }
         return self.moved({**weights, **ones}) - 1
 
     def write(self, weights: dict[str, Tensor], numbers: Tensor) -> None:
         """Put numbers in their places, in copies of the parameters."""
-        new = {name: weights[name].clone(memory_format=torch.contiguous_format) for name in self.names}
+        written = [name for name in self.names if name not in self.fixed]
+        new = {name: weights[name].clone(memory_format=torch.contiguous_format) for name in written}
         view = self.moved({**weights, **new})
         alone = all(view.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr() for tensor in new.values())
         if alone and 0 not in view.stride():
@@ -115,6 +119,6 @@ class Parameters:
         value = self.real[node]
         if not isinstance(value, Tensor) or not value.is_floating_point():
             return None
-        return Entries(
-            names, value.shape, self.start, lambda weights: self.graph.run(weights, self.sizes, [node])[node]
-        )
+        fixed = frozenset(names) - self.graph.trained
+        moved = lambda weights: self.graph.run(weights, self.sizes, [node])[node]  # noqa: E731
+        return Entries(names, value.shape, self.start, moved, fixed if len(fixed) < len(names) else frozenset())

@@ -544,6 +544,11 @@ class _Assembly:
         base = tensor if tensor._base is None else tensor._base
         new_base = new
         _describe(new, *self.alive[id(tensor)])
+        if id(base) not in self.node:  # of an operation that returns a view of what it made, as linear does for tokens
+            whole, other = next(pair for pair in self.alive.values() if pair[0]._base is base)
+            shape = self._read(list(base.shape), list(other._base.shape))
+            node = self.fx.call_function(aten.reshape.default, (self.node[id(whole)], shape))
+            self._place(base, node, other._base)
         if base is not tensor:
             new_base = self.fx.call_function(as_strided_scatter, (self.node[id(base)], new, *self._form(tensor)))
         for view, _ in [*self.alive.values()]:

@@ -66,6 +66,15 @@ def test_drawn_networks_and_their_copies_in_another_order(seed):
     assert off(twin(x), model(x)) < 1e-6
 
 
+@pytest.mark.parametrize("method", ["HF-Linear", "PLeaS"])
+def test_buffers_beside_parameters_of_a_bias_stay(method):
+    """The keys of SwinV2 and BEiT have zeros for a bias, which checkpoints lack."""
+    name = "shifted windows, cosines, biases by a network and by two of three parts"
+    (first, x), (second, _) = network(name), network(name, seed=1)
+    model = fused([first, second], x, method).model
+    assert torch.equal(model.k_bias, first.k_bias) and not torch.equal(model.q_bias, first.q_bias)
+
+
 class Padded(nn.Module):
     """A block of a BERT, which attends to tokens that are no padding."""
 

@@ -57,6 +57,21 @@ def test_a_graph_computes_what_the_network_computes(name, fallback):
             torch.testing.assert_close(graph(weights_of(each), x)[0], first(each(x)), rtol=1e-9, atol=1e-9)
 
 
+@each_case("shape", [(4,), (5, 4), (3, 5, 4)])
+@each_case("view", [lambda y: y, lambda y: y.view(len(y), -1), lambda y: y[:, :1]])
+def test_what_a_layer_made_of_tokens_can_be_changed_in_place(shape, view):
+    """torch computes (B, T, n) from a matrix of rows, of which it returns a view."""
+
+    def code(net, x):
+        y = net.a(x)
+        view(y).relu_()
+        return net.b(y)
+
+    model, x = Called(code).double().eval(), normal(7, *shape)
+    with torch.no_grad():
+        torch.testing.assert_close(trace(model, x[:3])(weights_of(model), x)[0], model(x))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*QUICK, "parts", "isub", "mul_, then add_"])
 def test_gradients_run_through_a_graph(name):
