@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .networks.architectures import build
     from .networks.checkpoints import load_model, save_model
     from .networks.heads import joined_heads
-    from .networks.levels import partition
     from .networks.outputs import giving_logits
     from .runs.leaderboard import compare
     from .system.runtime import Runtime
@@ -51,7 +50,6 @@ __all__ = [
     "importance_scores",
     "joined_heads",
     "load_model",
-    "partition",
     "permuted",
     "save_model",
     "train",
@@ -82,7 +80,6 @@ _HOMES = {
     "importance_scores": "fusion.importance.scoring",
     "joined_heads": "networks.heads",
     "load_model": "networks.checkpoints",
-    "partition": "networks.levels",
     "permuted": "fusion.permutation",
     "save_model": "networks.checkpoints",
     "train": "training",
