@@ -130,13 +130,9 @@ def test_neurons_that_stay_apart_have_places_of_their_own():
     assert not second[[k for k in range(5) if k not in group.labels[1].tolist()]].any() and not first[5:].any()
 
 
-@each_case("name", ARCHITECTURES)
-def test_a_permuted_network_computes_the_same_with_other_neurons(name):
-    make, shape = NETWORKS[name]
-    network, x = make(), normal(20, *shape)
-    with untouched(network):
-        copied, same, other = (permuted(network, x, seed) for seed in (1, 1, 2))
-    assert_same_function(copied, network, x, 1e-9)
-    names = [key for key in weights_of(network) if not torch.equal(weights_of(copied)[key], weights_of(network)[key])]
-    assert names and all(torch.equal(weights_of(copied)[key], weights_of(same)[key]) for key in weights_of(network))
-    assert any(not torch.equal(weights_of(copied)[key], weights_of(other)[key]) for key in weights_of(network))
+def test_the_seed_of_a_permuted_network_draws_its_order():
+    """tests/graph/test_graph.py says that it computes the same."""
+    network, x = mlp(), normal(20, 6)
+    copied, same, other = (weights_of(permuted(network, x, seed)) for seed in (1, 1, 2))
+    assert all(torch.equal(tensor, same[key]) for key, tensor in copied.items())
+    assert any(not torch.equal(tensor, other[key]) for key, tensor in copied.items())

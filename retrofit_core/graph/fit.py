@@ -179,9 +179,33 @@ def fitted(step: Step, sums: Moments | Rows, solution: Solution, found: Grouping
     if layer.functions:
         return _activated(step, sums, solution, targets)
     missing = replace(targets, A=torch.cat([targets.A, less_stream(step)]))
+    solution = _beside_fixed_biases(step, sums, solution)
     V = solution.weights(missing.A)
     write(layer, step.nets[-1].weights, V)
     return closed_form_report(sums, found, s, solution, missing, V, bool(layer.stream))
+
+
+def _beside_fixed_biases(step: Step, sums: Moments | Rows, solution: Solution) -> Solution:
+    """The same; outputs whose bias lies in a buffer, which is not written, are fitted beside it, without a bias."""
+    weights = step.nets[-1].weights
+    bias = next((op.bias for op in step.layer.operations if op.bias is not None), None)
+    if bias is None or not bias.fixed or isinstance(sums, Moments) and sums.parts is not None:
+        return solution
+    fixed, held = bias.places(weights) < 0, bias.read(weights).double()
+    if isinstance(sums, Rows):
+        alone: Moments | Rows = Rows(sums.x[:, :-1], torch.cat([sums.z, sums.x[:, -1:]], 1))
+    else:
+        xz = torch.cat([sums.xz[:-1], sums.xx[:-1, -1:]], 1)
+        alone = replace(sums, xx=sums.xx[:-1, :-1], xz=xz, bias=False)
+    without = solve(alone, solution.strength)
+
+    def fitted_weights(A: Tensor) -> Tensor:
+        V = solution.weights(A)
+        less = torch.cat([A[:, fixed], -held[None, fixed].to(A)])
+        V[:, fixed] = torch.cat([without.weights(less), held[None, fixed].to(V)])
+        return V
+
+    return replace(solution, weights=fitted_weights, missed=partial(squared_misses, sums))
 
 
 def less_stream(step: Step) -> Tensor:

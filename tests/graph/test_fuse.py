@@ -1,8 +1,7 @@
-"""Algorithm 1 on graphs: twins of every kind of network, padding, memory, and what networks say if stopped after a layer."""
+"""Algorithm 1 on graphs: twins of every kind of network, memory, and what networks say if stopped after a layer."""
 
 import pytest
 import torch
-from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -17,16 +16,10 @@ from retrofit_core.graph.network import networks_of
 from retrofit_core.inspection.analysis.stopped import groups_of, stopped
 from retrofit_core.methods import METHODS
 from retrofit_core.system.runtime import Runtime
-from tests.drawn import drawn, in_another_order
-from tests.families import FAMILIES, network
+from tests.families import FAMILIES, TIED, network
 from tests.networks import CNN_SHAPE, batchnorm_cnn, normal, shuffled
 
 OLD = {"ridge": "0.01x", "toward": "zero"}
-#: What the levels of old did not take.
-REFUSED = {
-    *("tied head by function", "tied head by product", "autoencoder, t()", "autoencoder, T", "autoencoder, transpose"),
-    *("autoencoder, product", "a transposed convolution of 2 groups", "a transposed convolution of 6 groups"),
-}
 
 
 @pytest.fixture
@@ -50,20 +43,19 @@ def off(one, other):
     return ((one - other).abs().max() / other.abs().max()).item()
 
 
-@pytest.mark.parametrize("name", [*(pytest.param(name, marks=pytest.mark.long) for name in FAMILIES), *sorted(REFUSED)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in TIED else pytest.mark.long if number % 4 else pytest.mark.slow)
+        for number, name in enumerate(FAMILIES)
+    ],
+)
 def test_a_shuffled_copy_and_the_network_itself_are_found_again(name):
     model, x = network(name)
     twin, target = shuffled(model, x[:20], 3), network(name, seed=1)[0]
     for options in ({}, {"method": "HF-Linear"}, {"target": target}):
         found = fused([model, twin], x, ridge=0.0, toward="zero", **options).model
         assert off(logits(found(x)), logits(model(x))) < 1e-6
-
-
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 120))])
-def test_drawn_networks_and_their_copies_in_another_order(seed):
-    model, x = drawn(seed)
-    twin = fused([model, in_another_order(model)], x, ridge=0.0, toward="zero").model
-    assert off(twin(x), model(x)) < 1e-6
 
 
 @pytest.mark.parametrize("method", ["HF-Linear", "PLeaS"])
@@ -73,42 +65,6 @@ def test_buffers_beside_parameters_of_a_bias_stay(method):
     (first, x), (second, _) = network(name), network(name, seed=1)
     model = fused([first, second], x, method).model
     assert torch.equal(model.k_bias, first.k_bias) and not torch.equal(model.q_bias, first.q_bias)
-
-
-class Padded(nn.Module):
-    """A block of a BERT, which attends to tokens that are no padding."""
-
-    def __init__(self):
-        super().__init__()
-        self.tokens, self.positions = nn.Embedding(9, 8), nn.Embedding(6, 8)
-        self.norm, self.last = nn.LayerNorm(8), nn.LayerNorm(8)
-        self.q, self.k, self.v, self.out = (nn.Linear(8, 8) for _ in range(4))
-        self.first, self.second, self.head = nn.Linear(8, 12), nn.Linear(12, 8), nn.Linear(8, 3)
-
-    def forward(self, input_ids, attention_mask):
-        h = self.norm(self.tokens(input_ids) + self.positions(torch.arange(input_ids.shape[1])))
-        q, k, v = (layer(h).unflatten(2, (2, 4)).transpose(1, 2) for layer in (self.q, self.k, self.v))
-        mask = attention_mask.bool()[:, None, None]
-        mixed = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        h = self.last(h + self.out(mixed.transpose(1, 2).flatten(2)))
-        return {"logits": self.head((h + self.second(self.first(h).relu()))[:, 0])}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
-def test_padding_counts_for_nothing(method):
-    parents = []
-    for seed in range(2):
-        torch.manual_seed(seed)
-        parents.append(Padded().double().eval())
-    numbers = torch.Generator().manual_seed(2)
-    mask = (torch.arange(6) < torch.randint(2, 7, (50, 1), generator=numbers)).long()
-    x = {"input_ids": torch.randint(1, 9, (50, 6), generator=numbers) * mask, "attention_mask": mask}
-    model = fused(parents, x, method, **OLD).model
-    assert type(model) is Padded
-    noise = {**x, "input_ids": x["input_ids"] + (1 - mask) * torch.randint(1, 9, (50, 6), generator=numbers)}
-    other = fused(parents, noise, method, **OLD).model
-    assert off(other(**x)["logits"], model(**x)["logits"]) < 1e-6
 
 
 @pytest.mark.slow
