@@ -11,7 +11,7 @@ import pytest
 from retrofit_core.catalogue import CATALOGUE
 from retrofit_core.experiments import table as read_table
 from retrofit_core.experiments.claims import INFORMATIVE
-from retrofit_core.experiments.report import report, verdicts
+from retrofit_core.experiments.report import report, summary_of_tables, verdicts
 from retrofit_core.experiments.results import results_of
 from retrofit_core.experiments.scales import SAYING
 from retrofit_core.experiments.tables import TABLES
@@ -39,7 +39,7 @@ def test_it_counts_the_methods():
 
 @pytest.mark.slow
 def test_it_counts_the_papers_claims_that_hold():
-    summary = report({name: results_of(name, "none", [RESULTS]) for name in TABLES}, SAYING).summary
+    summary = summary_of_tables(report({name: results_of(name, "none", [RESULTS]) for name in TABLES}, SAYING))
     decided = summary.decided()
     informative = [claim for claim in decided if claim.group == INFORMATIVE]
     (sentence,) = re.findall(r"^Of .* claims of the paper, .*$", README.read_text(), re.MULTILINE)

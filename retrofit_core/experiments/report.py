@@ -24,7 +24,6 @@ class Count:
 
     table: str
     badge: str
-    scale: str
     numbers: int
     """How many of the paper's numbers are measured"""
     claims: tuple[Claim, ...]
@@ -46,16 +45,13 @@ class Summary:
     counts: tuple[Count, ...]
     """By table, then by scale, the fullest first"""
 
-    def measured(self, least: str = SAYING[-1]) -> int:
-        """How many of the paper's numbers are measured at this scale or a fuller one."""
-        return sum(count.numbers for count in self._down_to(least))
+    def measured(self) -> int:
+        """How many of the paper's numbers are measured."""
+        return sum(count.numbers for count in self.counts)
 
-    def decided(self, least: str = SAYING[-1]) -> list[Claim]:
-        """The claims measured at this scale or a fuller one."""
-        return [claim for count in self._down_to(least) for claim in count.claims]
-
-    def _down_to(self, least: str) -> list[Count]:
-        return [count for count in self.counts if SAYING.index(count.scale) <= SAYING.index(least)]
+    def decided(self) -> list[Claim]:
+        """The measured claims."""
+        return [claim for count in self.counts for claim in count.claims]
 
 
 def verdicts(claims: Iterable[Claim]) -> tuple[int, int, int]:
@@ -75,50 +71,30 @@ def opponents(claims: Iterable[Claim]) -> tuple[list[Claim], list[Claim], list[C
 
 def summary_of(columns: Sequence[ReproducedColumn]) -> Summary:
     """The summary of the columns of tables, including unmeasured lines and claims."""
-    numbers = {
+    printed = {
         (each.table, each.name, line.row) for each in columns for line in each.all_lines if line.paper is not None
     }
     claims = {
         (each.table, each.name, claim.left, claim.right) for each in columns for claim in each.claims if claim.paper
     }
     tables = list(dict.fromkeys(each.table for each in columns))
-    by_badge: dict[tuple[str, str], list[ReproducedColumn]] = {}
-    fullest = sorted((each for each in columns if each.counts), key=lambda each: SAYING.index(each.scale))
-    for each in sorted(fullest, key=lambda each: tables.index(each.table)):
-        by_badge.setdefault((each.table, each.badge), []).append(each)
-    counts, seen = [], set[tuple[str, ...]]()
-
-    def new(*place: str) -> bool:
-        """Whether a number or claim was not counted at a fuller scale."""
-        is_new = place not in seen
-        seen.add(place)
-        return is_new
-
-    for (table, badge), same in by_badge.items():
-        printed = [(each, line) for each in same for line in each.all_lines if line.paper is not None and line.values]
-        lines = sum(new(table, each.name, line.row) for each, line in printed)
-        decided = tuple(
-            replace(claim, column=each.name)
-            for each in same
+    counted = [each for each in columns if each.counts]
+    counts, seen = {}, set[tuple[str, ...]]()
+    for each in sorted(counted, key=lambda each: (tables.index(each.table), SAYING.index(each.scale))):
+        numbers, decided = counts.setdefault((each.table, each.badge), ([], []))
+        lines = [line.row for line in each.all_lines if line.paper is not None and line.values]
+        found = {(each.table, each.name, row): None for row in lines}
+        found |= {
+            (each.table, each.name, claim.left, claim.right): replace(claim, column=each.name)
             for claim in each.claims
-            if claim.is_decided and new(table, each.name, claim.left, claim.right)
-        )
-        if lines or decided:
-            counts.append(Count(table, badge, same[0].scale, lines, decided))
-    return Summary(len(numbers), len(claims), tuple(counts))
-
-
-@dataclass(frozen=True)
-class Report:
-    """Tables, with each row at its fullest scale, and the summary of all of their scales."""
-
-    tables: tuple[ReproducedTable, ...]
-    summary: Summary
-
-    @property
-    def columns(self) -> list[ReproducedColumn]:
-        """The columns of all tables."""
-        return [column for table in self.tables for column in table.columns]
+            if claim.is_decided
+        }
+        for place, claim in found.items():
+            if place not in seen:  # not counted at a fuller scale
+                (numbers if claim is None else decided).append(claim)
+        seen |= found.keys()
+    written = [Count(*key, len(numbers), tuple(decided)) for key, (numbers, decided) in counts.items()]
+    return Summary(len(printed), len(claims), tuple(each for each in written if each.numbers or each.claims))
 
 
 def report(
@@ -126,33 +102,26 @@ def report(
     scales: Sequence[str] = BEST_FIRST,
     columns: Collection[str] | None = None,
     root: str = "runs",
-) -> Report:
-    """Tables with all numbers in their results.
+) -> list[ReproducedTable]:
+    """Tables with all numbers in their results, each column at every scale.
 
     Args:
         results: by table.
         scales, columns: show only these (default: all).
         root: runs folder, for commands.
     """
-    every = [
-        reproduced_table(TABLES[name], found, scales, own, root)
-        for name, found in results.items()
-        if (own := _own(name, columns)) is None or own
-    ]
-    return Report(
-        tuple(replace(table, columns=by_row(table.columns)) for table in every),
-        summary_of([column for table in every for column in table.columns]),
-    )
+    tables = [reproduced_table(TABLES[name], found, scales, columns, root) for name, found in results.items()]
+    return [table for table in tables if table.columns]
 
 
-def _own(table: str, columns: Collection[str] | None) -> Collection[str] | None:
-    """Those of the columns that a table has."""
-    return columns if columns is None else [each.name for each in TABLES[table].columns if each.name in columns]
+def summary_of_tables(tables: Sequence[ReproducedTable]) -> Summary:
+    """The summary of the columns of tables."""
+    return summary_of([column for table in tables for column in table.columns])
 
 
-def markdown(written: Report) -> str:
+def markdown(tables: Sequence[ReproducedTable]) -> str:
     """The claims counted, then a table for each column, of the rows that the paper prints."""
-    summary = written.summary
+    summary = summary_of_tables(tables)
     rows = [
         (
             count.table,
@@ -170,15 +139,16 @@ def markdown(written: Report) -> str:
         READING,
         *([markdown_table(SUMMARY_HEADER, rows, right=range(1, 5))] if rows else []),
     ]
-    for table in written.tables:
+    for table in tables:
         labels = f" ({', '.join(table.table.labels)})" if table.table.labels else ""
-        parts += [f"## {table.name}: {table.table.title}{labels}", table.show(papers=True)]
+        shown = replace(table, columns=by_row(table.columns))
+        parts += [f"## {table.name}: {table.table.title}{labels}", shown.show(papers=True)]
     return "\n\n".join(parts) + "\n"
 
 
-def spreadsheet(written: Report) -> str:
-    """All numbers and claims as CSV, see `ReproducedColumn.frame`."""
+def spreadsheet(tables: Sequence[ReproducedTable]) -> str:
+    """All numbers and claims as CSV, each row at its fullest scale, see `ReproducedColumn.frame`."""
     import pandas as pd
 
-    frames = [column.frame() for column in written.columns]
+    frames = [column.frame() for table in tables for column in by_row(table.columns)]
     return pd.concat(frames, ignore_index=True).round(6).to_csv(index=False, lineterminator="\n")

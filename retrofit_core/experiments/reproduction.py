@@ -427,6 +427,8 @@ def table(
     entry = find(TABLES, name, "table")
     paths = [results] if isinstance(results, str | Path) else results
     scales = [scale_of(scale).name] if scale else BEST_FIRST
+    for column in columns or ():
+        find({each.name: each for each in entry.columns}, column, f"column of {entry.name}")
     shown = reproduced_table(entry, results_of(entry.name, runs, paths), scales, columns, str(runs))
     return shown if scale else dataclasses.replace(shown, columns=by_row(shown.columns))
 
@@ -445,16 +447,11 @@ def reproduced_table(
 
     Args:
         scales: show only these.
-        columns: likewise (default: all).
+        columns: likewise, of those that the table has (default: all).
         root: runs folder, for commands.
-    Raises:
-        ValueError: no such column.
     """
-    known = {column.name: column for column in entry.columns}
-    if columns is not None:
-        columns = [find(known, name, f"column of {entry.name}").name for name in columns]
     written: list[ReproducedColumn] = []
-    for column in entry.columns if columns is None else [each for each in entry.columns if each.name in columns]:
+    for column in (each for each in entry.columns if columns is None or each.name in columns):
         by_badge: dict[str, list[Result]] = {}
         for result in results:
             if result.column == column.name:

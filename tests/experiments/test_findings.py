@@ -12,7 +12,7 @@ import pytest
 
 from retrofit_core.experiments import table
 from retrofit_core.experiments.claims import INFORMATIVE
-from retrofit_core.experiments.report import report, verdicts
+from retrofit_core.experiments.report import report, summary_of_tables, verdicts
 from retrofit_core.experiments.results import results_of
 from retrofit_core.experiments.scales import SAYING
 from retrofit_core.experiments.tables import TABLES
@@ -61,7 +61,7 @@ def names():
         found = of_column.gap(left, right)
         return found.points, *found.interval
 
-    summary = report({name: results_of(name, "none", [RESULTS]) for name in TABLES}, SAYING).summary
+    summary = summary_of_tables(report({name: results_of(name, "none", [RESULTS]) for name in TABLES}, SAYING))
     decided = summary.decided()
     informative = [claim for claim in decided if claim.group == INFORMATIVE]
     trained = ("vgg11-noniid", "vgg11-sharded")

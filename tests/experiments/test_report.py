@@ -10,8 +10,8 @@ import pytest
 from retrofit_core.cli import main
 from retrofit_core.experiments.lines import Line
 from retrofit_core.experiments.paper import paper_values
-from retrofit_core.experiments.report import markdown, report, spreadsheet, verdicts
-from retrofit_core.experiments.reproduction import ReproducedColumn
+from retrofit_core.experiments.report import markdown, report, spreadsheet, summary_of_tables, verdicts
+from retrofit_core.experiments.reproduction import ReproducedColumn, by_row
 from retrofit_core.experiments.results import Result, add
 from retrofit_core.experiments.tables import TABLES
 from tests.experiments.made_up import made, of_rows, of_table
@@ -19,7 +19,8 @@ from tests.marks import each_case
 
 
 def column_of(written, table: str, column: str) -> ReproducedColumn:
-    (found,) = (each for each in written.columns if (each.table, each.name) == (table, column))
+    (shown,) = (each for each in written if each.name == table)
+    (found,) = (each for each in by_row(shown.columns) if each.name == column)
     return found
 
 
@@ -125,11 +126,11 @@ def test_the_command_refuses_in_a_sentence(words, sentence, tmp_path, capsys, mo
 def test_the_summary_counts_each_claim_once_by_its_verdict():
     shares = {"Parent 0": 40, "Parent 1": 30, "KF-Gradient, uniform": 60, "KF-Gradient, conductance": 60}
     results = [made(each.row, shares.get(each.row, 90), column=each.column) for each in of_table("fusion-set-size", 0)]
-    summary = report({"fusion-set-size": results}, ["evening", "small"]).summary
+    summary = summary_of_tables(report({"fusion-set-size": results}, ["evening", "small"]))
     claimed, printed = summary.decided(), paper_values("fusion-set-size")
-    assert [(count.scale, count.numbers) for count in summary.counts] == [("small", summary.numbers)]
+    assert [(count.badge, count.numbers) for count in summary.counts] == [("small", summary.numbers)]
     assert summary.numbers == len({(value.column, value.row) for value in printed})
-    assert not summary.decided("evening") and len(claimed) == summary.claims
+    assert len(claimed) == summary.claims
     # Above the best parent by 20, DeepLIFT above conductance by 30, conductance level with uniform scores.
     for claim in claimed:
         expected = "agreed" if claim.paper > 0 else "contradicted"
@@ -146,10 +147,12 @@ def test_a_stand_in_has_a_badge_counts_for_nothing_and_gives_way_to_the_papers_d
     """CIFAR-10 tells nothing of the paper's numbers on CIFAR-100, not even at a fuller scale."""
     own, other = vit("small", 60), vit("evening, cifar10 for cifar100", 90)
     alone = report({"vit-sharded-cifar100": other})
-    assert (alone.summary.measured(), alone.summary.decided(), alone.summary.counts) == (0, [], ())
-    column = alone.columns[0]
+    counted = summary_of_tables(alone)
+    assert (counted.measured(), counted.decided(), counted.counts) == (0, [], ())
+    column = column_of(alone, "vit-sharded-cifar100", "2-way")
     assert column.badge == "evening, cifar10 for cifar100" and column.number("KF-Gradient, uniform") == 90
     both = report({"vit-sharded-cifar100": [*own, *other]})
-    assert {(count.scale, count.badge) for count in both.summary.counts} == {("small", "small")}
-    assert [claim.ours for claim in both.summary.decided() if claim.column == "2-way"] == [pytest.approx(20)]
-    assert both.columns[0].badge == "small" and both.columns[0].number("KF-Gradient, uniform") == 60
+    assert {count.badge for count in summary_of_tables(both).counts} == {"small"}
+    assert [claim.ours for claim in summary_of_tables(both).decided() if claim.column == "2-way"] == [pytest.approx(20)]
+    column = column_of(both, "vit-sharded-cifar100", "2-way")
+    assert column.badge == "small" and column.number("KF-Gradient, uniform") == 60
