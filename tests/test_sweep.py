@@ -1,20 +1,22 @@
 """One setting at several values: the command's numbers are those of single runs, and nothing is made twice."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from retrofit_core.cli import main
-from retrofit_core.runs import RunConfig, comparison, execute, read_config
+from retrofit_core.runs import RunConfig, execute, read_config
 from retrofit_core.runs.answers import difference, from_bits
-from retrofit_core.runs.sweep import Sweep, numeric_settings, sweep
+from retrofit_core.runs.comparison import compare_runs, numeric_settings, swept
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.marks import each_case
 
 pytestmark = pytest.mark.slow
 
+execution = sys.modules["retrofit_core.runs.execute"]  # the name in the package is the function
 SHIPPED = Path(__file__).parents[1] / "app" / "retrofit_app" / "bundled"
 PARENTS = [str(SHIPPED / f"parent-{index}.safetensors") for index in range(2)]
 SPLITS = str(SHIPPED / "splits.json")
@@ -32,7 +34,7 @@ def test_the_command_gives_the_numbers_of_single_runs_and_repeats_none(tmp_path,
     board = seen(capsys)
     assert board == json.loads((tmp_path / "sweep" / "leaderboard.json").read_text())
     rows = {row["name"]: row for row in board["rows"]}
-    configs = Sweep.read(BASE, "ridge=0.01x,0.1x,1x").configs()
+    configs = swept(BASE, "ridge=0.01x,0.1x,1x")
     assert rows.keys() == configs.keys() == {"ridge 0.01x", "ridge 0.1x", "ridge 1x"}
     alone = {name: execute(config)[1]["networks"]["fused"] for name, config in configs.items()}
     best = max(alone.values(), key=lambda facts: facts["accuracy"])
@@ -40,7 +42,7 @@ def test_the_command_gives_the_numbers_of_single_runs_and_repeats_none(tmp_path,
         both = [from_bits(each["knows"], each["samples"]) for each in (facts, best)]
         assert rows[name]["accuracy"] == facts["accuracy"] and rows[name]["runs"] == [configs[name].key()]
         assert [rows[name]["difference"], rows[name]["interval"]] == json.loads(json.dumps(difference(*both)))
-    monkeypatch.setattr(comparison, "execute", None)  # nothing is made again
+    monkeypatch.setattr(execution, "read_inputs", None)  # nothing is made again
     assert main([*words[:-1], "--jobs", "2"]) == 0
     assert f"{best['accuracy']:.2f}" in capsys.readouterr().out
 
@@ -49,10 +51,11 @@ def test_what_was_stopped_goes_on_after_its_finished_runs(tmp_path):
     def stop() -> bool:
         return len(list(tmp_path.glob("*/fused.safetensors"))) >= 3
 
+    configs = swept(BASE, "samples=20,40,60", 2)
     with pytest.raises(Cancelled):
-        sweep(BASE, "samples=20,40,60", tmp_path, seeds=2, monitor=Monitor(None, stop))
+        compare_runs(configs, records=tmp_path, seeds=2, with_parents=False, monitor=Monitor(None, stop))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/fused.safetensors")}
-    board = sweep(BASE, "samples=20,40,60", tmp_path, seeds=2)
+    board = compare_runs(configs, records=tmp_path, seeds=2, with_parents=False)
     assert all(path.stat().st_mtime_ns == time for path, time in before.items()) and len(before) == 3
     assert [len(row["runs"]) for row in board.rows] == [2, 2, 2]
     for row in board.rows:
@@ -101,4 +104,4 @@ def test_settings_that_the_method_does_not_use_cannot_be_swept():
     plain = numeric_settings(RunConfig(tuple(PARENTS), method="Average"))
     assert not {"samples", "importance_samples", "ridge"} & plain.keys()
     with pytest.raises(ValueError, match="Take one seed"):
-        Sweep(BASE, "seed", (0, 1, 2), seeds=2)
+        swept(BASE, "seed=0,1,2", seeds=2)

@@ -1,9 +1,8 @@
 """retrofit compare"""
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
@@ -77,8 +76,7 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     check_replaced([asked.out / name for name in names] if asked.out else [], overwrite=asked.overwrite)
     check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
     from ..methods import METHODS, methods_with
-    from ..runs.comparison import compare_runs, configurations
-    from ..runs.sweep import sweep
+    from ..runs.comparison import compare_runs, configurations, swept
 
     shared = config_of(context, options=context.obj, importance=RunConfig.importance)  # the flag: several
     configs = configurations(shared, asked.methods, asked.importance)
@@ -91,13 +89,9 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     again = f"Run the same command again{' with --overwrite' * bool(asked.out)}"
     advice = f": finished runs in {records} are kept." if records else ", and with --records FOLDER to keep runs."
     with advised(f"{again}{advice}"), progress(asked.json, asked.out) as monitor:
-        ways: dict[str, Any] = {name: getattr(asked, name) for name in ("seeds", "images", "out")}
-        ways |= {"records": records, "monitor": monitor}
-        if records and asked.jobs > 1:
-            from ..runs.spread import record_in_parallel
-
-            ways["make"] = partial(record_in_parallel, root=records, jobs=asked.jobs, monitor=monitor)
-        board = sweep(configs[0], asked.over, **ways) if asked.over else compare_runs(configs, **ways)
+        runs = swept(configs[0], asked.over, asked.seeds) if asked.over else configs
+        ways = {name: getattr(asked, name) for name in ("seeds", "images", "out", "jobs")}
+        board = compare_runs(runs, records=records, with_parents=not asked.over, monitor=monitor, **ways)
     if asked.json:
         print_json(board.to_json())
     else:

@@ -1,7 +1,9 @@
 """Leaderboards of checkpoints: the runs of a comparison, with records to resume."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,15 +13,19 @@ from torch import Tensor, nn
 
 from ..data import Images
 from ..data.sampling import balanced
-from ..fusion.results import FusionResult
 from ..methods import METHODS
+from ..networks import user_code
 from ..system.monitor import Monitor
-from ..system.texts import names_apart
-from . import RunConfig, execute, read_inputs, read_run, record_folder
+from ..system.registry import find
+from ..system.settings import Setting, settings_of
+from ..system.texts import names_apart, read_value
+from . import RunConfig, execute, read_inputs, record_folder
 from .config import choice_of, title_of
 from .execute import Measurements
 from .inputs import check_choices, read_images, train_missing
 from .leaderboard import Entrant, Leaderboard, Made, Measure, method_variants, rank
+from .spread import spread
+from .store import STATUS, read_json
 
 #: Settings that, like options, go only to methods that have them.
 STYLE = ("memory", "base")
@@ -58,7 +64,7 @@ def compare_runs(
     records: str | Path | None = None,
     out: str | Path | None = None,
     with_parents: bool = True,
-    make: Callable[[Sequence[tuple[RunConfig, Path]]], None] | None = None,
+    jobs: int = 1,
     monitor: Monitor | None = None,
 ) -> Leaderboard:
     """Run every config, and measure the networks on the same test images.
@@ -71,7 +77,7 @@ def compare_runs(
             and data are not repeated.
         out: folder to save the leaderboard to after every row.
         with_parents: whether the parents have rows, too.
-        make: makes the records of runs beforehand, such as in parallel, in these folders.
+        jobs: number of processes that make records, see `spread`; with records alone.
     Raises:
         ValueError: no configs, configs of different parents or data, or unreadable inputs. A method that does not apply to
             the parents becomes a row with the reason.
@@ -95,10 +101,7 @@ def compare_runs(
 
     def fusion(config: RunConfig, folder: Path | None) -> Made:
         measurements.fused = None
-        if folder and (folder / "config.json").exists() and read_run(folder).state == "done":
-            result = FusionResult.load(folder)
-        else:
-            result, _ = execute(config, folder, monitor, measurements)
+        result, _ = execute(config, folder, monitor, measurements)
         outputs = None if measurements.fused is None else measurements.fused[rows]  # if this run measured them
         return Made(result.model, result.seconds, outputs, choice_of(result.config))
 
@@ -106,8 +109,8 @@ def compare_runs(
         name: [located(dataclasses.replace(config, seed=config.seed + k)) for k in range(seeds)]
         for name, config in configs.items()
     }
-    if make:
-        make([(config, folder) for several in runs.values() for config, folder in several if folder])
+    if records and jobs > 1:
+        _record_in_parallel([run for several in runs.values() for run in several], records, jobs, monitor)
     entrants: list[Entrant] = [
         (_row(name, several), [partial(fusion, *run) for run in several]) for name, several in runs.items()
     ]
@@ -144,3 +147,71 @@ def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list
 
 def _score(config: RunConfig) -> str | None:
     return config.importance if METHODS[config.method].takes.importance else None
+
+
+def _record_in_parallel(runs: Sequence[tuple[RunConfig, Any]], root: str | Path, jobs: int, monitor: Monitor) -> None:
+    """Make missing records in several processes. What fails or is busy is left missing, so that `execute` says why."""
+    missing = [(config, folder) for config, folder in runs if read_json(folder / STATUS).get("state") != "done"]
+    tasks = [partial(_record, config, folder.absolute()) for config, folder in missing]
+    for count, _ in enumerate(spread(tasks, root, jobs=jobs, device=runs[0][0].device), 1):
+        monitor.emit("phase", name=f"{count} of {len(tasks)} runs are made", index=count, total=len(tasks))
+        monitor.check()
+
+
+def _record(config: RunConfig, folder: Path, device: str) -> None:
+    if device.startswith("cuda:"):
+        torch.cuda.set_device(device)  # the one that "auto" picks; the record does not name it
+    with suppress(Exception):
+        for arch in (config.arch, config.target):  # which the command line named
+            user_code.allow(arch)
+        execute(config, folder)
+
+
+# --- sweeps -------------------------------------------------------------------------------------------------
+
+LEAST, MOST = 3, 9
+NUMBER = r"[\d.e+-]+x?"
+#: Numeric settings of a run itself -> what its method must take (`Takes`).
+OF_RUNS = {"samples": "uses_data", "augment": "uses_data", "importance_samples": "importance", "seed": "uses_data"}
+
+
+def numeric_settings(base: RunConfig) -> dict[str, Setting]:
+    """The settings of a run that can be swept, by name: its own and its method's."""
+    method = METHODS[base.method]
+    own = {name: settings_of(RunConfig)[name] for name, needed in OF_RUNS.items() if getattr(method.takes, needed)}
+    options = method.settings({**(base.options or {}), "importance": base.importance})
+    return own | {name: entry for name, entry in options.items() if {int, float} & set(entry.kinds)}
+
+
+def swept(base: RunConfig, text: str, seeds: int = 1) -> dict[str, RunConfig]:
+    """A run with one of its `numeric_settings` at three to nine values, by the names of their rows; all are evaluated.
+
+    Args:
+        text: such as "ridge=0.01x,0.1x,1x": numbers, or all multiples where the setting takes them.
+        seeds: runs of each value, see `compare_runs`.
+    Raises:
+        ValueError: a setting that the method does not have, or values or a number of seeds that it does not take.
+    """
+    name, sign, words = text.partition("=")
+    if not sign or not name:
+        raise ValueError(f"--over {text!r}: write a setting and its values, as in --over ridge=0.01x,0.1x,1x.")
+    over = name.strip().replace("-", "_")
+    values = [read_value(word) for word in words.replace(" ", "").split(",")]
+    entry = find(numeric_settings(base), over, "numeric setting")
+    if not LEAST <= len(set(values)) == len(values) <= MOST:
+        raise ValueError(
+            f"a sweep takes {LEAST} to {MOST} different values. Found {len(values)} for {over}. Separate them by commas."
+        )
+    for value in values:
+        if isinstance(value, bool) or not entry.takes(value) or not re.fullmatch(NUMBER, str(value)):
+            raise ValueError(f"{over} is {value!r}. Use numbers: {entry.description}.")
+    if len({isinstance(value, str) for value in values}) > 1:
+        raise ValueError(f"{over} is a number in some values and a multiple in others. Write all in one way.")
+    if over == "seed" and seeds > 1:
+        raise ValueError("a sweep over the seed has one run for each value. Take one seed.")
+    configs = {}
+    for value in sorted(values, key=lambda value: float(str(value).removesuffix("x"))):
+        change = {over: value} if over in OF_RUNS else {"options": {**(base.options or {}), over: value}}
+        configs[f"{over} {value}"] = config = dataclasses.replace(base, evaluate=True, **change)
+        check_choices(config)
+    return configs

@@ -4,55 +4,15 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, chdir, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
 from ..data import VARIABLE
-from ..networks import user_code
 from ..system import files
-from ..system.monitor import Monitor
-from .config import RunConfig
-from .execute import execute
-from .store import STATUS, read_json
 
 T = TypeVar("T")
-
-
-def record_in_parallel(
-    runs: Sequence[tuple[RunConfig, Path]],
-    root: str | Path,
-    *,
-    jobs: int = 2,
-    monitor: Monitor | None = None,
-) -> None:
-    """Make the missing records of runs with joblib. What fails or is busy is left missing, so that `execute` says why.
-
-    Args:
-        runs: with the folders of their records in `root`.
-        jobs: number of processes; above 1, a cluster uses all its workers.
-    Raises:
-        Cancelled: the monitor requested it.
-        ValueError: a process died.
-    """
-    monitor = monitor or Monitor()
-    missing = [(config, folder) for config, folder in runs if read_json(folder / STATUS).get("state") != "done"]
-    tasks = [partial(_record, config, folder.absolute()) for config, folder in missing]
-    device = runs[0][0].device if runs else "auto"
-    for count, _ in enumerate(spread(tasks, root, jobs=jobs, device=device), 1):
-        monitor.emit("phase", name=f"{count} of {len(tasks)} runs are made", index=count, total=len(tasks))
-        monitor.check()
-
-
-def _record(config: RunConfig, folder: Path, device: str) -> None:
-    if device.startswith("cuda:"):
-        torch.cuda.set_device(device)  # the one that "auto" picks; the record does not name it
-    with suppress(Exception):
-        for arch in (config.arch, config.target):  # which the command line named
-            user_code.allow(arch)
-        execute(config, folder)
 
 
 def spread(
