@@ -143,13 +143,14 @@ class Cosine(nn.Linear):
         return F.linear(F.normalize(input), F.normalize(self.weight), self.bias)
 
 
-def convolutional(layer):
+def convolutional(layer, *behind):
     pooled = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(5, 3)
-    return nn.Sequential(layer(2, 5, 3), nn.ReLU(), layer(5, 5, 3), nn.ReLU(), *pooled), (2, 7, 7)
+    return nn.Sequential(layer(2, 5, 3), *behind, nn.ReLU(), layer(5, 5, 3), nn.ReLU(), *pooled), (2, 7, 7)
 
 
 OWN_LAYERS = {
     "weight standardised": lambda: convolutional(Standardised),
+    "weight standardised, BatchNorm": lambda: convolutional(Standardised, nn.BatchNorm2d(5)),
     "low rank": lambda: (
         nn.Sequential(LowRank(6, 8), nn.ReLU(), LowRank(8, 8), nn.ReLU(), nn.Linear(8, 3)),
         (6,),
@@ -160,14 +161,18 @@ OWN_LAYERS = {
 @pytest.mark.parametrize("kind", OWN_LAYERS)
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("PLeaS", {}), ("PLeaS", {"repair": True}), ("RegMean", {}), ("ZipIt", {"repair": True})],
+    [
+        *(("PLeaS", {}), ("PLeaS", {"repair": True}), ("RegMean", {}), ("ZipIt", {"repair": True})),
+        *(("HF-Linear", {"ridge": 1e-9}), ("KF-Linear", {"ridge": 1e-9})),
+    ],
 )
 def test_a_layer_with_a_forward_of_its_own_is_no_plain_layer(kind, name, options):
     """Two equal networks fuse to themselves."""
     torch.manual_seed(0)
     net, shape = OWN_LAYERS[kind]()
     x = normal(120, *shape).float()
-    fused = METHODS[name]([net.eval(), copy.deepcopy(net)], x, **options).model
+    reset_statistics(net.eval(), x)
+    fused = METHODS[name]([net, copy.deepcopy(net)], x, **options).model
     with torch.no_grad():
         torch.testing.assert_close(fused(x), net(x), rtol=1e-3, atol=1e-4)
 
@@ -194,11 +199,11 @@ def test_a_batchnorm_that_scales_otherwise_keeps_its_function():
 
 
 class Scaling(nn.Module):
-    """Divides by a buffer before, between, or after its layers."""
+    """Divides by a buffer, or a frozen parameter, before, between, or after its layers."""
 
-    def __init__(self, net, place, number):
+    def __init__(self, net, place, number, frozen=False):
         super().__init__()
-        self.register_buffer("number", torch.tensor(number))
+        self.number = nn.Parameter(torch.tensor(number), False) if frozen else nn.Buffer(torch.tensor(number))
         self.net, self.place = net, place
 
     def forward(self, x):
@@ -218,6 +223,8 @@ def test_parents_whose_layers_read_what_other_buffers_scale_are_refused(name):
         with pytest.raises(ValueError, match=r"parent 1 compute with other numbers \('number' holds 1 and 0.5\)"):
             METHODS[name].plan(pair, X)
     METHODS[name].plan([Scaling(network(seed), 0, 2.0) for seed in (1, 2)], X)
+    with pytest.raises(ValueError, match=r"parent 1 compute with other numbers \('number' holds 1 and 0.5\)"):
+        METHODS[name].plan([Scaling(network(seed), 0, number, True) for seed, number in ((1, 1.0), (2, 0.5))], X)
 
 
 class Shared(nn.Module):

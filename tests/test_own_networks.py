@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from retrofit_core.networks.checkpoints import load_model, read_metadata, save_m
 from retrofit_core.runs import RunConfig, analyse_record, execute
 from retrofit_core.runs.finished import read_finished
 from retrofit_core.runs.parents import train_parents, write_training
+from retrofit_core.runs.store import FUSION, Work
+from retrofit_core.runs.worker import Job, command_of
 from retrofit_core.training.config import TrainConfig
 from tests.own_networks import MYNET
 
@@ -190,6 +193,20 @@ def test_a_server_takes_what_its_start_named_and_nothing_else(mynet, monkeypatch
         assert build(fitted(parse(name), DIGITS, 10)).conv.out_channels == 6
     with pytest.raises(user_code.NotAllowed, match="also of `retrofit app`"):
         build(fitted(parse("mynet:rows"), DIGITS, 10))
+
+
+def test_a_worker_takes_code_from_where_the_user_named_it_not_from_the_records_folder(mynet, monkeypatch, tmp_path):
+    """Neither as an architecture, nor because a module there has the name of one that it imports."""
+    monkeypatch.setenv(user_code.VARIABLE, f"{mynet}:small")
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    for name in ("mynet.py", "typer.py"):
+        (stranger / name).write_text("raise SystemExit('a stranger ran')")
+    monkeypatch.chdir(stranger)
+    assert main(["evaluate", "missing.pt", "--arch", "mynet:small"]) and user_code._files["mynet:small"] == mynet
+    job = Job(Work(FUSION, stranger), ("--help",), stranger, tmp_path)
+    done = subprocess.run(command_of(job), cwd=stranger, capture_output=True, text=True)
+    assert "a stranger ran" not in done.stdout + done.stderr
 
 
 # --- checkpoints ----------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor, fx, nn
 
 from ..fusion.moments import Moments, MomentSums
 from ..fusion.moments.lags import MIN_CHANNELS, LagSums
@@ -59,19 +59,22 @@ def _readers(net: Network, node: fx.Node) -> set[fx.Node]:
     return found
 
 
-def refuse_other_numbers(nets: Sequence[Network], method: str, *, aligning: bool = False) -> None:
-    """Refuse networks that compute with buffers of other numbers, as where these normalise inputs, for methods that take the
-    layers' inputs for those of the averaged network.
+def refuse_other_numbers(nets: Sequence[Network], model: nn.Module, method: str, *, aligning: bool = False) -> None:
+    """Refuse networks that compute with buffers, or frozen parameters, of other numbers, as where these normalise inputs, for
+    methods that take the layers' inputs for those of the averaged network.
 
     Args:
+        model: the first network.
         method: its name, to start the message.
         aligning: whether numbers for neurons go with these, so that they may stand in another order.
     Raises:
         ValueError: names a buffer and the numbers.
     """
+    learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad} or nets[0].graph.trained
     of_neurons = {name for space in nets[0].spaces.spaces for name, _ in space.axes if aligning}
+    of_layers = {name for layer in nets[0].layers for op in layer.operations for name in op.names}
     for index, net in enumerate(nets[1:], 1):
-        for name in sorted(_before_layers(nets[0]) - of_neurons):
+        for name in sorted(_before_layers(nets[0], learned | of_layers) - of_neurons):
             one, other = nets[0].weights[name], net.weights[name]
             if one.is_floating_point() and not torch.allclose(one, other.to(one), 1e-5, 1e-6):
                 place = (one - other.to(one)).abs().argmax()
@@ -83,10 +86,10 @@ def refuse_other_numbers(nets: Sequence[Network], method: str, *, aligning: bool
                 )
 
 
-def _before_layers(net: Network) -> set[str]:
-    """Buffers that lead to a layer; but statistics of a BatchNorm only before the first parameter."""
+def _before_layers(net: Network, learned: set[str]) -> set[str]:
+    """What is not learned and leads to a layer; but statistics of a BatchNorm, and frozen parameters, only before what is."""
     graph, behind = net.graph, set[fx.Node]()
-    trained = {node for name, node in graph.weights.items() if name in graph.trained}
+    trained = {node for name, node in graph.weights.items() if name in learned}
     for node in reversed(graph.nodes):
         if any(user in behind or not trained.isdisjoint(user.all_input_nodes) for user in graph.users[node]):
             behind.add(node)
@@ -97,8 +100,11 @@ def _before_layers(net: Network) -> set[str]:
     return {
         name
         for name, node in graph.weights.items()
-        if name not in graph.trained and node in behind
-        if all(name_of(user) != "batch_norm" or normalises(user) for user in graph.users[node])
+        if name not in learned and node in behind
+        if all(
+            (name not in graph.trained and name_of(user) != "batch_norm") or normalises(user)
+            for user in graph.users[node]
+        )
     }
 
 

@@ -60,7 +60,7 @@ class PLeaS(Averager):
         plan = plan_alignment(task, self)
         for index, net in enumerate(plan.nets[:-1]):
             solved_layers(net, f"PLeaS, parent {index}")
-        refuse_other_numbers(plan.nets[:-1], self.title, aligning=True)
+        refuse_other_numbers(plan.nets[:-1], plan.parents[0], self.title, aligning=True)
         check_widths(
             plan,
             lambda widths, width: len(set(widths)) == 1 and widths[0] <= width <= 2 * widths[0],

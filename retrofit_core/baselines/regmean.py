@@ -60,7 +60,7 @@ class RegMean(WeightAverager):
         nets = networks(task, task.parents)
         for index, net in enumerate(nets):
             solved_layers(net, f"RegMean, parent {index}")
-        refuse_other_numbers(nets, self.title)
+        refuse_other_numbers(nets, task.parents[0], self.title)
         if task.target is not None:
             check_can_be_averaged([task.parents[0], task.target])
         task.parents_data()  # refuses a wrong number of data sets

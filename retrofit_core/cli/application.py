@@ -104,7 +104,9 @@ def command(name: str, *options: inspect.Parameter, kind: type[TyperCommand] = T
 
 
 def _allow_typed(context: typer.Context) -> None:
-    """Allow the code that the command line names, and no other: records and checkpoints name others'."""
+    """Allow the code that the command line names, and no other: records and checkpoints name others'. What the environment
+    names comes first: a worker starts among a record's files."""
+    user_code.allowed()
     for name in ("arch", "target"):
         value = context.params.get(name)
         for arch in [value] if isinstance(value, str) else value or ():

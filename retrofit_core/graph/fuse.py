@@ -169,7 +169,7 @@ class Fusion:
         begun, cost, report = groups.begun(number), float("nan"), groups.report_of(number)
         emit, clock = self.task.runtime.monitor.emit, step.clock
         grams = self._grams(step, begun)
-        raw = layer.table or layer.mixes or isinstance(self.form, ByDescent)
+        raw = layer.table or layer.mixes or isinstance(self.form, ByDescent) or (layer.channelwise and bool(begun))
         if raw:  # the neurons are grouped by the parents' outputs alone
             sums = step.of_neurons()
             cost, report = self._group(step, begun, sums.zz, {number: sums.zz, **grams}) or (cost, report)

@@ -93,6 +93,21 @@ def allowed() -> list[str]:
     return list(_files)
 
 
+def require_allowed(arch: object) -> None:
+    """Refuse an architecture of user code that this process's user did not name; imports nothing.
+
+    Raises:
+        NotAllowed: there is one.
+    """
+    for written in map(canonical, names_in(arch)):
+        if written not in allowed():
+            raise NotAllowed(
+                f"its architecture is {written!r}, a function in a user's code, and importing a module runs its code. If you "
+                f"trust it, name it: --arch {written} (also of `retrofit app`; in Python user_code.allow({written!r})), in the "
+                f"folder of that module, or --arch FILE.py:{written.rpartition(':')[2]}."
+            )
+
+
 def _clash(name: str, file: Path | None, other: object) -> ValueError:
     return ValueError(
         f"the architecture {name!r} is to come from {file or 'an installed package'}, but the module of that name is "
@@ -131,13 +146,8 @@ def factory(name: str) -> Callable[..., Any]:
         NotAllowed: this process's user did not name it.
         ValueError: the module cannot be imported, or has no such function.
     """
+    require_allowed(name)
     written = canonical(name)
-    if written not in allowed():
-        raise NotAllowed(
-            f"its architecture is {written!r}, a function in a user's code, and importing a module runs its code. If you trust "
-            f"it, name it: --arch {written} (also of `retrofit app`; in Python user_code.allow({written!r})), in the folder of "
-            f"that module, or --arch FILE.py:{written.rpartition(':')[2]}."
-        )
     file, (module_name, _, function) = _files[written], written.partition(":")
     try:
         module = importlib.import_module(module_name)

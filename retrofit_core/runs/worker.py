@@ -56,8 +56,8 @@ class Job:
 
 
 def command_of(job: Job) -> list[str]:
-    """The command line of a worker."""
-    return [sys.executable, "-m", "retrofit_core", job.work.kind.command, *job.words, "--json"]
+    """The command line of a worker, which imports nothing from its working folder (-P)."""
+    return [sys.executable, "-P", "-m", "retrofit_core", job.work.kind.command, *job.words, "--json"]
 
 
 def begin(job: Job) -> None:

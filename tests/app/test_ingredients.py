@@ -10,6 +10,7 @@ import pytest
 from retrofit_app import bundle, figures, runs
 from retrofit_app.figures.ingredients import gains, two_by_two
 from retrofit_app.runs import ingredients
+from retrofit_core.networks import user_code
 from retrofit_core.runs import store
 from retrofit_core.runs.comparison import configurations
 from retrofit_core.runs.store import COMPARISON
@@ -70,6 +71,17 @@ def test_what_is_compared_has_the_runs_own_options_where_they_apply():
     assert configs[1].options == {"preset": "paper", "refit": False, "restarts": 2}
     assert configs[2].options == {"preset": "paper", "epochs": 3, "restarts": 2}
     assert configs[4].options == {"preset": "paper", "epochs": 3, "grouping": "random"}
+
+
+@pytest.mark.parametrize("field", ["arch", "target"])
+def test_code_that_only_a_record_names_is_not_named_to_the_worker(record, field, sleeper):
+    """Its command line is what a user types, and it starts among the record's files."""
+    (record.parent / "mynet.py").write_text("raise SystemExit")
+    entry = runs.read_entry(record)
+    entry = dataclasses.replace(entry, config={**entry.config, field: "mynet:make"})
+    with pytest.raises(user_code.NotAllowed, match="'mynet:make', a function in a user's code"):
+        ingredients.begin(entry)
+    assert not ingredients.work_of(entry).folder.exists()
 
 
 @pytest.mark.slow

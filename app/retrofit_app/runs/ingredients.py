@@ -91,11 +91,15 @@ def begin(entry: Entry) -> None:
 
     Raises:
         Busy: other work is running.
+        NotAllowed: the record names code that this server's user did not.
         ValueError: the runs folder is not writable.
     """
+    from retrofit_core.networks import user_code
     from retrofit_core.runs import RunConfig
 
     config, work = RunConfig.from_json(entry.config), work_of(entry)
+    for arch in (config.arch, config.target):  # a worker takes what its command line names as typed by the user
+        user_code.require_allowed(arch)
     _, _, *words = shlex.split(base_of(config).command())
     words += ["--methods", methods_of(config), "--importance", config.importance]
     words += ["--out", str(work.folder), "--overwrite"]
