@@ -610,12 +610,7 @@ def an_item(net, x):
 #: Name -> (code, the same function in plain words).
 SPELLED = {
     "torch.add": (joined(lambda n, h: torch.add(h, n.a(h), alpha=0.3)), joined(lambda n, h: h + 0.3 * n.a(h))),
-    "add by name": (
-        joined(lambda n, h: torch.add(input=h, other=n.a(h), alpha=0.3)),
-        joined(lambda n, h: h + 0.3 * n.a(h)),
-    ),
     "add to the stream": (joined(lambda n, h: torch.add(n.a(h), h, alpha=0.3)), joined(lambda n, h: n.a(h) + h * 0.3)),
-    "add as a method": (joined(lambda n, h: h.add(n.a(h), alpha=0.3)), joined(lambda n, h: h + 0.3 * n.a(h))),
     "add in place": (joined(lambda n, h: h.add_(n.a(h), alpha=0.3)), joined(lambda n, h: h + 0.3 * n.a(h))),
     "add minus one": (joined(lambda n, h: h.add(n.a(h), alpha=-1)), joined(lambda n, h: h + -1 * n.a(h))),
     "add two layers": (
@@ -623,7 +618,6 @@ SPELLED = {
         joined(lambda n, h: n.a(h) + n.b(h) * 0.3),
     ),
     "torch.sub": (joined(lambda n, h: torch.sub(h, n.a(h), alpha=0.3)), joined(lambda n, h: h - 0.3 * n.a(h))),
-    "sub": (joined(lambda n, h: h.sub(n.a(h), alpha=0.3)), joined(lambda n, h: h - 0.3 * n.a(h))),
     "rsub": (joined(lambda n, h: torch.rsub(h, n.a(h), alpha=0.3)), joined(lambda n, h: n.a(h) - h * 0.3)),
     "addcmul": (
         joined(lambda n, h: torch.addcmul(h, n.a(h), n.b(h), value=0.3)),
@@ -638,7 +632,6 @@ SPELLED = {
     "isub": (joined(subtracted), joined(lambda n, h: n.a(h) - h)),
     "add_": (in_place(lambda o, h: o.add_(h, alpha=0.3)), joined(lambda n, h: n.a(h) + h * 0.3)),
     "relu_": (in_place(lambda o, h: F.relu_(o)), joined(lambda n, h: n.a(h).relu())),
-    "inplace=True": (in_place(lambda o, h: F.relu(o, inplace=True)), joined(lambda n, h: n.a(h).relu())),
     "mul_, then add_": (in_place(lambda o, h: (o.mul_(0.3), o.add_(h))), joined(lambda n, h: n.a(h) * 0.3 + h)),
     "behind layers": (
         lambda n, x: n.head(n.drop(n.relu(n.a(n.relu(n.stem(x)))))),
@@ -656,11 +649,7 @@ SUMS = {
     "minus of two": lambda n, h: n.a(h) - n.b(h),
     "addcdiv": lambda n, h: torch.addcdiv(h, n.a(h), 1 + n.b(h).abs(), value=0.3),
     "F.dropout": lambda n, h: h + F.dropout(n.a(h), training=n.training),
-    "torch.dropout": lambda n, h: h + torch.dropout(n.a(h), 0.3, n.training),
-    "F.dropout of nothing": lambda n, h: h + F.dropout(n.a(h), 0.0),
     "F.alpha_dropout, default": lambda n, h: h + F.alpha_dropout(n.a(h)),
-    "dropout of an activation": lambda n, h: h + F.dropout(torch.relu(n.a(h)), training=n.training),
-    "stochastic_depth": lambda n, h: h + torchvision.ops.stochastic_depth(n.a(h), 0.3, "row", n.training),
     "StochasticDepth": lambda n, h: h + n.path(n.a(h)),
     "selu": lambda n, h: h + F.selu(n.a(h)),
     "modules made in forward": lambda n, h: Sequential(nn.Identity(), ReLU(inplace=True))(n.a(h)),

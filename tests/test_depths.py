@@ -8,10 +8,7 @@ import torch
 from torch import nn
 
 from retrofit_core.networks.architectures import build
-from retrofit_core.networks.levels import partition
-from retrofit_core.networks.levels.kinds import BatchNorm
 from tests.flat import fuse
-from tests.marks import each_case
 from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, initialised, normal, residual
 from tests.properties import assert_close, assert_same_function
 
@@ -24,26 +21,11 @@ def resnet(layers=(1, 1), width=4, seed=0, **options):
         {"architecture": "resnet", "layers": layers, "width": width, "classes": 4, "size": 8, **options}, seed
     )
     draw = torch.Generator().manual_seed(seed)
-    for norm in (module for module in model.modules() if isinstance(module, BatchNorm)):
+    for norm in (module for module in model.modules() if isinstance(module, nn.BatchNorm2d)):
         for tensor, low in ((norm.weight.data, 0.5), (norm.bias.data, -0.5), (norm.running_mean, -0.5)):
             tensor.copy_(low + torch.rand(tensor.shape, generator=draw))
         norm.running_var.copy_(0.5 + torch.rand(norm.running_var.shape, generator=draw))
     return model.eval()
-
-
-def vit(depth=3, seed=0, **options):
-    spec = {"hidden": 12, "depth": depth, "heads": 3, "mlp_width": 10, "classes": 4, "size": 8, **options}
-    return build({"architecture": "vit", **spec}, seed).eval()
-
-
-def test_blocks_on_a_residual_stream_are_known():
-    x = normal(2, *VGG_SHAPE).float()
-    levels = partition(resnet((2, 2)), x, "blocks")
-    assert [level.name for level in levels] == ["conv1", "layer1.0", "layer1.1", "layer2.0", "layer2.1", "fc"]
-    assert [level.residual for level in levels] == [False, True, True, False, True, False]
-    tokens = partition(vit(), x, "blocks")
-    assert [level.name for level in tokens] == ["blocks.0", "blocks.1", "blocks.2.mlp.3", "head"]
-    assert [level.residual for level in tokens] == [False, True, False, False]  # the last one selects the class token
 
 
 class Turned(nn.Module):
@@ -55,24 +37,6 @@ class Turned(nn.Module):
 
     def forward(self, x):
         return self.skip(x) + self.layer(x).relu()
-
-
-@each_case(
-    ("skip", "kept"),
-    [
-        (lambda x: x, True),
-        (torch.relu, True),
-        (lambda x: 2 * x.clamp(-1, 1), True),
-        (lambda x: x.flip(1), False),
-        (lambda x: x.unflatten(1, (2, 4)).transpose(1, 2).flatten(1), False),
-        (lambda x: x.softmax(1), False),
-        (lambda x: x.mean(1, keepdim=True), False),
-    ],
-)
-def test_a_skip_that_does_not_keep_the_neurons_in_their_places_is_none(skip, kept):
-    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), Turned(skip), Turned(skip), nn.Linear(8, 3))
-    levels = partition(initialised(model, 0), normal(4, 6), "blocks")
-    assert [level.residual for level in levels] == [False, kept, kept, False]
 
 
 @pytest.mark.parametrize("grouping", ["hungarian", "kmeans"])
