@@ -26,8 +26,8 @@ PAGES = {
 }
 #: Of each page: how the words of its last picture begin, and how many pictures it has at least.
 LAST = {
-    "fuse": ("The networks drawn", 2),
-    "levels": ("Scatter plot of the neurons", 1),
+    "fuse": ("Points of accuracy", 2),
+    "levels": ("Bands from", 1),
     "landscape": ("Lines of loss", 3),
     "compare": ("Table of accuracy by class", 1),
     "paper": ("Dot plot of test accuracy", 1),

@@ -23,7 +23,7 @@
 # %%
 import pandas as pd
 
-from retrofit_app.figures import LIGHT, Network, drawn_network
+from retrofit_app.figures import LIGHT, Network, level_losses
 from retrofit_app.figures.classes import class_sources
 from retrofit_core import METHODS, ensemble, evaluate, train
 from retrofit_core.data import load, splits
@@ -84,7 +84,7 @@ class_sources(networks[:2], networks[2:], test.classes, LIGHT)
 # not reach the mean.
 
 # %%
-drawn_network(results["KF-Linear, conductance"].to_frame(), [], LIGHT)
+level_losses(results["KF-Linear, conductance"].to_frame(), [], LIGHT)
 
 # %% [markdown]
 # ## Keep it

@@ -14,9 +14,7 @@ from retrofit_app import runs
 PATIENCE = 120_000  # ms; a shared machine may be slow
 #: A fusion of the shipped pair that takes long enough to be watched.
 LONG = "view=new&preset=shipped&method=KF-Gradient&samples=150"
-FIGURES = (
-    "[data-testid=stPlotlyChart] [role=figure], [data-testid=stPlotlyChart][role=figure], .retrofit-neurons [role=img]"
-)
+FIGURES = "[data-testid=stPlotlyChart] [role=figure], [data-testid=stPlotlyChart][role=figure]"
 
 
 def at_rest(page: Any) -> None:
@@ -78,15 +76,8 @@ def choose(page: Any, label: str, words: str, option: str, url: str) -> None:
 
 
 def shown(page: Any, level: str) -> None:
-    """The three cluster pictures are those of a level, and drawn."""
-    page.wait_for_function(
-        """level => {
-            const found = [...document.querySelectorAll('.retrofit-neurons .frame')];
-            return found.length === 3 && found.every(one => one.querySelector('.base').childElementCount
-                && one.getAttribute('aria-label').startsWith(`Scatter plot of the neurons of level ${level} on`));
-        }""",
-        arg=level,
-    )
+    """A level's ribbon is drawn."""
+    page.locator(f"[aria-label^='Bands from'][aria-label*=' of level {level}:'] .sankey-link").first.wait_for()
     at_rest(page)
 
 
@@ -158,9 +149,7 @@ def words_of_figures(page: Any) -> list[str]:
     labels = "ones => ones.map(one => one.getAttribute('aria-label') || '')"
 
     def look() -> tuple[list[str], int]:
-        return page.locator(FIGURES).evaluate_all(labels), page.locator(
-            ".js-plotly-plot, .retrofit-neurons svg"
-        ).count()
+        return page.locator(FIGURES).evaluate_all(labels), page.locator(".js-plotly-plot").count()
 
     words, drawn = steady(look, lambda seen: len(seen[0]) == seen[1])
     assert len(words) == drawn

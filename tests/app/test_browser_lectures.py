@@ -36,7 +36,7 @@ SLIDES = {
 FEW = ("slide=1", "landscape", "step=grouping")
 #: Where the pictures of such a page end.
 ENDS = """() => Math.max(...[...document.querySelectorAll(
-    '.js-plotly-plot .xtick, .js-plotly-plot .xtitle, .retrofit-neurons .frame')]
+    '.js-plotly-plot .xtick, .js-plotly-plot .xtitle, .js-plotly-plot .sankey')]
     .map(one => one.getBoundingClientRect().bottom))"""
 
 

@@ -33,8 +33,8 @@ def rgb(colour: str) -> str:
 def drawn(page, figures: int) -> None:
     page.locator("h1").first.wait_for()
     page.wait_for_function(
-        "least => (plots => plots.length >= least && plots.every(one => one.querySelector('.main-svg, .base')))"
-        "([...document.querySelectorAll('.js-plotly-plot, .retrofit-neurons')])",
+        "least => (plots => plots.length >= least && plots.every(one => one.querySelector('.main-svg')))"
+        "([...document.querySelectorAll('.js-plotly-plot')])",
         arg=min(figures, 2),
     )
     at_rest(page)

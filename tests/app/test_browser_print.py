@@ -26,7 +26,7 @@ def test_a_page_prints_whole_without_its_menu(open_page, path, width):
             "ones => ones.map(one => one.getBoundingClientRect()).map(({ y, width }) => [y, width])"
         )
 
-    assert steady(lambda: all(width > 200 for _, width in boxes(".retrofit-neurons .base")))
+    assert steady(lambda: all(width > 200 for _, width in boxes(".js-plotly-plot .sankey")))
     planes = ".st-key-planes .stPlotlyChart"
     assert steady(lambda: all(y == boxes(planes)[0][0] and width > 500 for y, width in boxes(planes)))
 

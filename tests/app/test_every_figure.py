@@ -28,11 +28,12 @@ CORNERS, AVERAGE = ingredients.read(runs.read_entry(RUN.folder, shipped=True))
 TARGETS, OUTPUTS = (values[:, 0].double().numpy() for values in (ANALYSIS.targets, ANALYSIS.outputs))
 FIGURES = {
     "sources": lambda palette: class_sources([PARENT], [FUSED], ["cat", "owl"], palette),
-    "network": lambda palette: figures.drawn_network(TABLE, course(ACCURACY, 359), palette, 1),
+    "losses": lambda palette: figures.level_losses(TABLE, course(ACCURACY, 359), palette, 1),
     "agreement": lambda palette: figures.agreement_matrix(ANALYSIS.agreement, palette),
     "curve": lambda palette: figures.loss_curve(GRADIENT.levels[0].curve, palette),
     "residual": lambda palette: figures.residual_bars(REPORT, palette),
     "activations": lambda palette: figures.activations(GROUPED, palette, height=400),
+    "ribbon": lambda palette: figures.ribbon(GROUPED, palette),
     "clusters": lambda palette: figures.clusters(GROUPED, palette),
     "scores": lambda palette: figures.score_histogram(GROUPED, "Conductance", palette),
     "plane of a level": lambda palette: figures.loss_plane(ANALYSIS.plane, palette),
@@ -49,7 +50,7 @@ def test_a_figure_has_words_with_numbers_marks_and_no_other_host_and_grows_for_a
     picture = FIGURES[name](palette)
     assert re.search(r"\d", picture.alt)
     drawn = picture.figure.to_plotly_json()["data"]
-    assert drawn and all(any(np.size(trace.get(axis, ())) for axis in "xyz") for trace in drawn)
+    assert drawn and all(any(np.size(trace.get(axis, ())) for axis in ("x", "y", "z", "link")) for trace in drawn)
     text = str(picture.figure.to_json())
     assert FIGURES[name](palette).figure.to_json() == text, "another figure would lose a selection"
     assert not re.search(r"https?://", text)

@@ -1,6 +1,7 @@
 """Figures: what is drawn is what was measured, and the words say it."""
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 from retrofit_app import figures
 from retrofit_app.figures import DARK, LIGHT, Network
 from retrofit_app.figures.classes import class_sources
+from retrofit_app.figures.losses import columns_of
 from retrofit_app.figures.neurons import coloured_clusters, counterparts
 from retrofit_app.figures.palette import shade
-from retrofit_app.figures.plane import ALONE, OTHER
+from retrofit_app.figures.plane import ALONE, OTHER, marks
 from retrofit_core.fusion.results import LevelReport, frame
 from tests.marks import each_case
 
@@ -84,32 +86,63 @@ def test_an_interval_holds_the_true_accuracy_as_often_as_it_says():
     assert figures.margin(50.0, 0) == np.inf and figures.interval(50.0, 0) == ""
 
 
-def blocks_of(picture: figures.Picture) -> Any:
-    """The levels of a drawn network."""
-    return next(trace for trace in picture.figure.data if trace.type == "bar" and trace.text and trace.text[0])
+def trace_of(picture: figures.Picture, kind: str) -> Any:
+    return next(trace for trace in picture.figure.data if trace.type == kind)
 
 
-def test_blocks_say_the_reports_errors_and_widths(shipped):
-    table = frame(shipped.levels)
-    picture = figures.drawn_network(table, [], LIGHT, chosen=1)
-    blocks, errors = blocks_of(picture), 100 * (table["grouping share"] + table["approximation share"])
-    assert list(blocks.text) == [f"{error:.1f}" for error in errors]
-    assert np.allclose(blocks.base, -np.array(blocks.y) / 2)  # around the middle line
-    assert np.argsort(blocks.y, kind="stable").tolist() == np.argsort(table["fused"], kind="stable").tolist()
-    tints = [sum(int(colour[at : at + 2], 16) for at in (1, 3, 5)) for colour in blocks.marker.color]
-    assert np.argsort(tints).tolist() == np.argsort(-errors.to_numpy()).tolist()  # the larger, the darker
-    assert list(blocks.marker.pattern.shape) == [
-        "/" if row["approximation share"] > row["grouping share"] else "" for _, row in table.iterrows()
+def test_a_level_shows_its_points_its_interval_and_its_error(shipped):
+    table, facts = frame(shipped.levels), course([90.0, 89.8, 80.5, 86.0, 86.0], 1000)
+    picture = figures.level_losses(table, facts, LIGHT, chosen=0)
+    bars, cells = trace_of(picture, "bar"), trace_of(picture, "heatmap")
+    assert list(bars.y) == pytest.approx([-0.2, -9.3, 5.5, 0.0])
+    assert [opacity == 1 for opacity in bars.marker.opacity] == [
+        figures.difference(b, a).clear for a, b in pairwise(facts)
     ]
-    assert f"Level {int(errors.argmax()) + 1} " in picture.alt
+    low, high = figures.difference(facts[2], facts[1]).ends
+    assert (bars.y[1] - bars.error_y.arrayminus[1], bars.y[1] + bars.error_y.array[1]) == pytest.approx((low, high))
+    assert list(cells.z[0]) == pytest.approx(list(100 * (table["grouping share"] + table["approximation share"])))
+    assert f"Level 2 ({table['level'][1]}) loses 9.3" in picture.caption and "regains 5.5" in picture.caption
+    clicks = [trace for trace in picture.figure.data if trace.type == "scatter" and trace.customdata is not None]
+    assert {int(row[0]) for trace in clicks for row in trace.customdata} == {0, 1, 2, 3} and len(clicks) == 2
+    assert "has the largest error" in figures.level_losses(table, [], LIGHT).caption  # accuracy was not measured
+    alone = table.assign(
+        widths=[widths.split(" + ")[0] for widths in table["widths"]]
+    )  # a network that was made smaller
+    for drawn, start in ((picture, "ensemble"), (figures.level_losses(alone, facts, LIGHT), "network A")):
+        assert drawn.figure.layout.annotations[0].text.startswith(f"points of accuracy: {start} 90.0 → fused 86.0")
 
 
-def test_every_parent_flows_into_the_drawn_network(shipped):
-    table = frame(shipped.levels).assign(widths="16 + 8 + 4")
-    bars = [trace for trace in figures.drawn_network(table, [], LIGHT).figure.data if trace.type == "bar"][:-1]
-    assert [bar.marker.color for bar in bars] == [LIGHT.parent(parent) for parent in range(3)]
-    assert [bar.hovertext[0][:9] for bar in bars] == ["network A", "network B", "network C"]
-    assert all(high.y[0] > low.y[0] for high, low in zip(bars, bars[1:], strict=False))  # widths 16, 8, 4
+def test_many_levels_are_blocks_of_which_the_chosen_ones_is_open():
+    names = [f"blocks.{block}.{part}" for block in range(4) for part in ("q", "k", "v", "out", "fc")]
+    assert columns_of([*names, "head"], 7) == [
+        (0, 5),
+        (5, 6),
+        (6, 7),
+        (7, 8),
+        (8, 9),
+        (9, 10),
+        (10, 15),
+        (15, 20),
+        (20, 21),
+    ]
+    assert columns_of([f"features.{index}" for index in range(13)], 0)[3:6] == [(3, 4), (4, 8), (8, 12)]
+    assert columns_of(names[:11], 0) == [(level, level + 1) for level in range(11)]
+
+
+@each_case(("widths", "groups"), [((8, 8), 9), ((512, 512), 512), ((2048, 2048), 2048), ((16,) * 8, 40)])
+def test_a_ribbon_holds_every_neuron_and_its_bands_are_shares_of_targets(widths, groups):
+    random, neurons = np.random.default_rng(0), sum(widths)
+    labels = np.concatenate([np.arange(groups), random.integers(0, groups, neurons - groups) // 3])
+    weights = random.exponential(size=neurons)
+    grouped = figures.Neurons("x", widths, np.zeros((neurons, 2)), np.array([0.5, 0.2]), labels, groups, weights)
+    node, link = (trace_of(figures.ribbon(grouped, LIGHT), "sankey")[part] for part in ("node", "link"))
+    assert len(node.label) <= len(widths) + 10 and len(set(node.color[: len(widths)])) == len(widths)
+    assert sum(link.value) == pytest.approx(weights.sum(), rel=1e-3)
+    largest = int(node.label[len(widths)].split()[1].rstrip(":"))
+    assert grouped.counts[largest] == grouped.counts.max()
+    for parent, end, value in zip(link.source, link.target, link.value, strict=True):
+        if end == len(widths):
+            assert value == pytest.approx(weights[(labels == largest) & (grouped.parents == parent)].sum(), abs=1e-3)
 
 
 def colours_of(picture: figures.Picture) -> dict[int, str]:
@@ -139,7 +172,7 @@ def test_the_same_colour_is_the_same_cluster_under_another_score():
     reference = seen([0, 0, 0, 0, 1, 1, 1, 2, 2, 3])
     other = seen([2, 2, 2, 1, 1, 0, 0, 3, 4, 5])  # 0 is now 2, 1 is now 0, 2 fell apart
     assert counterparts(reference, other).tolist() == [1, -1, 0, -1, -1, -1]
-    assert figures.marks(other, reference).kinds[[0, 5, 3, 7]].tolist() == [0, 1, OTHER, ALONE]
+    assert marks(other, reference).kinds[[0, 5, 3, 7]].tolist() == [0, 1, OTHER, ALONE]
 
 
 @pytest.mark.slow
@@ -222,30 +255,6 @@ def test_distances_are_to_the_weighted_centroid():
     assert clusters.distances[2] == pytest.approx(np.linalg.norm(clusters.points[2] - clusters.points[3]) / 2)
 
 
-def test_the_drawn_network_names_the_biggest_drop_and_carries_levels_for_clicks(shipped):
-    table = frame(shipped.levels)
-    picture = figures.drawn_network(table, course([90.0, 89.0, 80.5, 81.0, 81.0], 1000), LIGHT, chosen=0)
-    assert f"Level 2 ({table['level'][1]}) loses 8.5" in picture.caption
-    clicks = [
-        trace
-        for trace in picture.figure.data
-        if trace.type == "scatter" and trace.customdata is not None and trace.marker.color == "rgba(0,0,0,0)"
-    ]
-    assert [[int(row[0]) for row in trace.customdata] for trace in clicks] == [[0, 1, 2, 3]] * len(clicks)
-    assert "has the largest error" in figures.drawn_network(table, [], LIGHT).caption  # accuracy was not measured
-    alone = table.assign(
-        widths=[widths.split(" + ")[0] for widths in table["widths"]]
-    )  # a network that was made smaller
-    for drawn, start in (
-        (picture, "ensemble"),
-        (figures.drawn_network(alone, course([90.0] * 5, 1000), LIGHT), "network A"),
-    ):
-        (line,) = (
-            trace for trace in drawn.figure.data if trace.type == "scatter" and trace.mode == "lines+markers+text"
-        )
-        assert line.hovertext[0].startswith(start) and f"({start})" in drawn.alt
-
-
 @each_case(
     ("between", "floor", "says"),
     [
@@ -255,18 +264,16 @@ def test_the_drawn_network_names_the_biggest_drop_and_carries_levels_for_clicks(
         (1.0, (1.0, 1.0, 1.0), "All scores give the same groups"),
     ],
 )
-def test_agreement_is_read_against_the_floor_and_cells_can_be_picked(between, floor, says):
+def test_agreement_is_read_against_the_floor(between, floor, says):
     own = dict(zip(("mean", "least", "most"), floor, strict=True))
     rows = [{"first": name, "second": name, **own} for name in ("uniform", "deeplift")]
     rows.append({"first": "uniform", "second": "deeplift", "mean": between, "least": between, "most": between})
     picture, mean = figures.agreement_matrix(rows, DARK), floor[0]
     assert says in picture.caption and (between == 1 or figures.number(between, 2) in picture.caption)
-    cells, _, marks = picture.figure.data
+    cells, _ = picture.figure.data
     # Values near each other do not have one tint.
     assert cells.zmin == min(between, mean) and cells.zmax <= max(between, mean) + 0.2
     assert cells.z[0][1] == between and cells.z[1][1] == mean
-    pairs = {(x, y): pair for x, y, (pair,) in zip(marks.x, marks.y, marks.customdata, strict=True)}
-    assert pairs[0, 1] == pairs[1, 0] == "uniform-deeplift" and pairs[0, 0] == "uniform-uniform"
 
 
 def test_r2_of_a_fit():

@@ -14,8 +14,6 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from retrofit_app import figures, runs, widgets
-from retrofit_app.figures.neurons import counterparts
-from retrofit_app.figures.plane import ALONE, OTHER
 from retrofit_app.models.outputs import outputs
 from retrofit_app.pages.learn import page as learn
 from retrofit_app.pages.levels.reading import LEARNED
@@ -46,15 +44,16 @@ def record(runs_folder):
     return analysed(runs_folder)
 
 
-def drawn(page: AppTest) -> dict:
-    """What the browser is given to draw the cluster pictures."""
-    return json.loads(page.get("bidi_component")[0].proto.bytes)
+def drawn(page: AppTest, kind: str) -> list[dict]:
+    """The page's figures whose first trace is of a kind."""
+    specs = [json.loads(chart.proto.spec) for chart in page.get("plotly_chart")]
+    return [spec for spec in specs if spec["data"][0]["type"] == kind]
 
 
 def test_the_worst_level_is_named_and_open(record):
     page = open_page(run="analysed")
     assert clean(page)
-    assert "Level 2 (features.2) loses 7.5" in words(page)
+    assert "level 2 (features.2) loses 7.5" in words(page)
     assert page.selectbox(key="levels-level").value == "features.2"
     assert page.button(key="go-previous").disabled is False
 
@@ -101,54 +100,27 @@ def test_a_run_without_analysis_says_what_is_missing_and_how_to_add_it(runs_fold
     assert any("--analyse" in code.value for code in page.code)
 
 
-def test_the_browser_is_given_what_the_reports_say(record):
-    page = open_page(run="analysed", level="features.0", score="uniform", mark="A1")
+def test_the_ribbon_is_that_of_the_chosen_score(record):
     entry = runs.read_entry(record)
-    report, data = readings.record(entry).levels[0], drawn(page)
-    assert [picture["name"] for picture in data["pictures"]] == ["Uniform", "Conductance", "DeepLIFT"]
-    assert [picture["bold"] for picture in data["pictures"]] == [True, False, False]
-    marks = data["pictures"][1]["marks"]
-    assert marks["labels"] == report.labels.tolist()
-    table = readings.neuron_table(entry, 0, "conductance", 0)
-    assert marks["importance"] == [f"{value:.3g}" for value in table["importance × mean"]]
-    assert marks["distances"] == [f"{value:.3g}" for value in table["distance"]]
-    assert "level features.0" in marks["alt"]
-    plane, points = data["plane"], report.coordinates[:, :2].numpy()
-    inside = np.abs(points - plane["centre"]).max(1) <= plane["reach"] * (1 + 1e-9)
-    assert plane["off"] == np.flatnonzero(~inside).tolist()
-    assert np.stack([plane["x"], plane["y"]], 1)[inside] == pytest.approx(points[inside], abs=1e-3 * plane["reach"])
-    assert data["marked"] == [1]
-    assert set(data["colours"]) == {"light", "dark"} and "Run analysed of" in data["signature"][0]
-
-
-def test_one_colour_is_one_cluster_in_all_pictures(record):
-    page = open_page(run="analysed", level="features.0")
-    entry = runs.read_entry(record)
-    run = readings.grouping(entry, 0)
-    for picture, score in zip(drawn(page)["pictures"], SCORES, strict=True):
-        grouped = readings.grouping(entry, 0, score, 0)
-        places = counterparts(run, grouped)[grouped.labels]
-        kinds = np.array(picture["marks"]["kinds"])
-        assert (kinds[places >= 0] == places[places >= 0]).all() and (kinds[places < 0] >= OTHER).all()
-        assert ((kinds == ALONE) == ((places < 0) & (grouped.counts[grouped.labels] == 1))).all()
+    for score, says in (("conductance", ""), ("uniform", "As Uniform would group them; the run used Conductance")):
+        page = open_page(run="analysed", level="features.0", score=score)
+        (ribbon,) = drawn(page, "sankey")
+        expected = figures.ribbon(readings.grouping(entry, 0, score), figures.LIGHT, readings.grouping(entry, 0))
+        assert ribbon["data"][0]["link"]["value"] == list(expected.figure.data[0].link.value)
+        assert clean(page) and says in words(page)
 
 
 def test_picks_stay_under_another_score_and_go_with_their_level(record):
     """The same numbers are other neurons at another level."""
-    page = open_page(run="analysed", level="features.0", pick="A3.B1", mark="A3")
-    assert [picture["score"] for picture in drawn(page)["pictures"]] == ["uniform", "conductance", "deeplift"]
-    page.query_params["score"] = "uniform"  # as a click on the heading does in a browser
+    page = open_page(run="analysed", level="features.0", view="plane", pick="A3.B1")
+    assert "which hide " in words(page) and "2 neurons picked" in words(page)
+    page.query_params["score"] = "uniform"
     page.run()
-    assert [picture["bold"] for picture in drawn(page)["pictures"]] == [True, False, False]
     assert page.query_params["pick"] == "A3.B1" and "2 neurons picked" in words(page)
     page.button(key="go-next").click().run()
-    assert page.selectbox(key="levels-level").value == "features.2"
-    assert set(page.query_params).isdisjoint({"pick", "mark"})
+    assert page.selectbox(key="levels-level").value == "features.2" and "pick" not in page.query_params
     page.query_params["pick"] = "A3"
     assert "**1 neuron picked**" in words(page.run())
-    page.query_params["pick"] = "A3.B1"
-    page.run().selectbox(key="levels-level").set_value("classifier").run()
-    assert page.query_params["level"] == "classifier" and "pick" not in page.query_params
 
 
 def test_a_run_without_a_fit_does_not_speak_of_one(record):
@@ -182,23 +154,6 @@ def test_files_say_where_they_come_from(record):
     text = widgets.csv(table, entry).decode()
     assert "# Run analysed of " in text.splitlines()[-1] and "retrofit-workbench" in text
     assert list(pd.read_csv(io.StringIO(text), comment="#")["neuron"]) == list(table["neuron"])
-
-
-def test_two_groupings_stand_side_by_side_with_their_index(record):
-    page = open_page(run="analysed", level="features.0", pair="uniform-conductance")
-    assert clean(page) and page.selectbox(key="levels-pair").value == "uniform-conductance"
-    headings = [f"{picture['name']}{picture['note']}" for picture in drawn(page)["pictures"]]
-    # What the cell of the matrix says, and its noise floor.
-    assert headings == ["Uniform", "Conductance · ARI 0.40 (seeds 0.80)"]
-    specs = [json.loads(chart.proto.spec) for chart in page.get("plotly_chart")]
-    shapes = next(spec["layout"]["shapes"] for spec in specs if spec["data"][0]["type"] == "heatmap")
-    assert [(shape["x0"], shape["y0"]) for shape in shapes] == [(0.52, -0.48), (-0.48, 0.52)]  # both of its cells
-    seeds = open_page(run="analysed", level="features.0", pair="uniform-uniform")
-    first, second = drawn(seeds)["pictures"]
-    assert first["note"].startswith(", the run’s seed") and second["note"].startswith(", other seed 1")
-    labels = readings.record(runs.read_entry(record)).analysis.levels[0].labels
-    assert first["marks"]["labels"] == labels["uniform"][0].tolist()
-    assert second["marks"]["labels"] == labels["uniform"][1].tolist()
 
 
 def test_the_target_is_the_weighted_mean_of_the_members(record):

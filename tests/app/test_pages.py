@@ -19,7 +19,7 @@ NONSENSE = [
     ("", NEW | {"method": "KD"}, {"options": "nonsense"}, "NAME=VALUE"),
     ("", SHIPPED, {"tuned": "gone"}, ""),
     ("levels", SHIPPED, {"level": "99", "step": "dance", "score": "guess", "neuron": "-1"}, ""),
-    ("levels", SHIPPED, {"pick": "<b>", "mark": "Z9"}, ""),
+    ("levels", SHIPPED, {"pick": "<b>", "view": "Z9"}, ""),
     ("levels", SHIPPED, {"example": "359"}, "a whole number from 0 to 358"),
     ("landscape", SHIPPED, {"map": "gone", "point": "x", "path": "7"}, ""),
     ("compare", {"runs": "kf-linear|gone"}, {"order": "mood"}, "no such finished run (gone)"),

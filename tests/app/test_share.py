@@ -48,7 +48,7 @@ def test_the_page_has_the_figures_of_the_app(tmp_path, monkeypatch):
         found,
         (
             lambda palette: two_by_two(corners, average, palette),
-            lambda palette: figures.drawn_network(overview.table, overview.course, palette),
+            lambda palette: figures.level_losses(overview.table, overview.course, palette),
         ),
         strict=False,
     ):

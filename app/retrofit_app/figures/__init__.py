@@ -10,12 +10,13 @@ from .clusters import cluster_key, clusters
 from .diagnosis import AVERAGED, REPAIRED, fitted, worst_level
 from .fits import group_words, loss_curve, loss_plane, residual_bars, stream_words
 from .landscape import headline, landscape_plane, loss_path
-from .network import drawn_network
-from .neurons import Neurons, flow, neurons, recorded, same_numbers
+from .losses import level_losses
+from .neurons import Neurons, neurons, recorded, same_numbers
 from .noise import Difference, difference, interval, margin
 from .palette import CONFIG, DARK, LIGHT, Palette
 from .picture import Picture, enlarged, sign
-from .plane import Marks, activations, cluster_words, marks
+from .plane import activations
+from .ribbon import ribbon
 from .single import (
     explained,
     fit_scatter,

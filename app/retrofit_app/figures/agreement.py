@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import NOTHING, cell_words, cells, edge, name_axis, picture_of, rows, targets
+from .drawing import cell_words, cells, name_axis, picture_of, rows
 from .palette import LIGHT, Palette
 from .picture import Picture
 from .words import number
@@ -20,12 +20,11 @@ def title(score: str) -> str:
     return (IMPORTANCE[score].title or score.capitalize().replace("_", " ")) if score in IMPORTANCE else score
 
 
-def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette, chosen: str = "") -> Picture:
+def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette) -> Picture:
     """Adjusted Rand indices between the scores' groupings; the diagonal, between seeds of one score, is the reference.
 
     Args:
         agreement: rows of `LevelAnalysis.agreement`.
-        chosen: two scores, such as "uniform-deeplift", whose cells get a frame; "" for none.
     """
     names = list(dict.fromkeys(row["first"] for row in agreement) | dict.fromkeys(row["second"] for row in agreement))
     table = {frozenset((row["first"], row["second"])): row for row in agreement}
@@ -38,28 +37,14 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette, chos
                 continue
             values[i, j] = row["mean"]
             spread = "" if row["least"] == row["most"] else f"<br>{number(row['least'], 2)}–{number(row['most'], 2)}"
-            below = "<br>its seeds" if i == j else f"<br>seeds: {number(_floor(table, first, second), 2)}"
-            text[i][j] = f"<b>{number(row['mean'], 2)}</b>{spread if i == j else ''}{below}"
+            text[i][j] = f"<b>{number(row['mean'], 2)}</b>{f'{spread}<br>its seeds' if i == j else ''}"
     # Tints span the values' range: values are often so close that they would look alike.
     low = float(np.nanmin(values))
     high = max(float(np.nanmax(values)), low + TINTED)
-    titles, places = [title(name) for name in names], [(i, j) for i in range(len(names)) for j in range(len(names))]
-    frame = {"type": "rect", "line": edge(palette.ink, 3), "fillcolor": NOTHING}
-
-    def pair(place: tuple[int, int]) -> str:
-        return f"{names[min(place)]}-{names[max(place)]}"
-
+    titles = [title(name) for name in names]
     traces = [
         cells(values, shades(palette), high, text, 3, zmin=low),
         cell_words(text, [[palette.ink] * len(names)] * len(names)),
-        targets(  # heat maps cannot be clicked
-            [j for _, j in places],
-            [i for i, _ in places],
-            66,
-            [f"{titles[i]}, {titles[j]}: {text[i][j]}<br>click: side by side" for i, j in places],
-            customdata=[[pair(place)] for place in places],
-            cliponaxis=False,
-        ),
     ]
     return picture_of(
         palette,
@@ -69,12 +54,6 @@ def agreement_matrix(agreement: Sequence[dict[str, Any]], palette: Palette, chos
         agreement_words(agreement),
         title="Adjusted Rand index between the groups of two scores",
         margin=(4, 4, 28, 4),
-        clickmode="event+select",
-        shapes=[
-            {**frame, "x0": j - 0.48, "x1": j + 0.48, "y0": i - 0.48, "y1": i + 0.48}
-            for i, j in places
-            if pair((i, j)) == chosen
-        ],
         xaxis=name_axis(palette, titles, side="top"),
         yaxis=rows(palette, titles, automargin=True, ticklabelstandoff=0),
     )

@@ -1,5 +1,7 @@
 """A level's neurons as a grouping joins them: the paper's cluster figure."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .drawing import NOTHING, Trace, line, mark, scatter
@@ -15,15 +17,28 @@ EDGE = 1.6  # px, the outline of a mark, in the colour of its network
 OUT = 0.09
 
 
-def clusters(grouped: Neurons, palette: Palette, *, height: int = 430) -> Picture:
+def clusters(
+    grouped: Neurons,
+    palette: Palette,
+    *,
+    height: int = 430,
+    reference: Neurons | None = None,
+    picked: Sequence[int] = (),
+    lasso: bool = False,
+) -> Picture:
     """A level's neurons in the plane of their first two principal components, as grouped (the paper's cluster figure).
 
     Ink: the densest cluster (most members; on a tie the lowest mean distance to its centroid), with spokes to its
     importance-weighted centroid; five hues: the next largest. Grey: other clusters; hollow: single neurons. If neurons are
     few, lines join every cluster's. Shape: parent. Area: importance in multiples of the mean. Neurons outside the frame are
     on its border, with a stroke outwards.
+
+    Args:
+        reference: the grouping whose clusters set the colours; by default this one.
+        picked: neurons with a ring.
+        lasso: whether dragging draws around neurons; else a finger scrolls the page.
     """
-    look = marks(grouped)
+    look = marks(grouped, reference)
     traces: list[Trace] = []
     for cluster in look.joined:
         members = grouped.labels == cluster
@@ -34,6 +49,9 @@ def clusters(grouped: Neurons, palette: Palette, *, height: int = 430) -> Pictur
     if not look.inside.all():
         traces.append(_outwards(look.points[~look.inside], look.centre, OUT * look.reach, palette.muted))
     traces.append(_marks(look, grouped, palette))
+    if picked:
+        rings = mark("circle-open", (look.sizes[list(picked)] + 7).tolist(), palette.accent, palette.accent, 2)
+        traces.append(scatter(*look.points[list(picked)].T, "markers", marker=rings))
     return square(
         traces,
         grouped,
@@ -41,6 +59,7 @@ def clusters(grouped: Neurons, palette: Palette, *, height: int = 430) -> Pictur
         palette,
         height,
         *cluster_words(grouped, int((~look.inside).sum())),
+        dragmode="lasso" if lasso else False,
         key=cluster_key(len(grouped.widths), len(grouped.labels), palette),
     )
 
@@ -93,7 +112,7 @@ def _marks(look: Marks, grouped: Neurons, palette: Palette) -> Trace:
         # One text per mark: Plotly copies lists several times, and a template's lists of numbers are slower.
         [
             f"neuron {name}{'' if within else ', outside the frame'}<br>group {cluster}, {members} member"
-            f"{'s' * (members > 1)}<br>importance {weight:.3g} × mean<br>{distance:.3g} from its group's mean"
+            f"{'s' * (members > 1)}<br>importance {weight:.3g} × mean<br>{distance:.3g} from its group’s mean, in the picture"
             for name, within, cluster, members, weight, distance in facts
         ],
         # The mark carries the neuron's number: its place in the trace means nothing.

@@ -1,77 +1,75 @@
 """Which level loses most according to the numbers: one rule for the headline and the level that opens."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from .noise import Difference, Facts, difference
-from .words import first_up, number, percent, within
+from .words import first_up, listing, number, percent, within
 
 #: The form of levels that average the parents' weights because the fit was switched off.
 AVERAGED = "averaged"
 #: That of a fit to targets that were stretched.
 REPAIRED = "repaired"
+TOLD = 3  # most levels that lose, or regain, with name and interval
 
 
-@dataclass(frozen=True)
-class Loss:
-    """The largest accuracy loss from one level to the next."""
-
-    level: int
-    lost: Difference
-    regained: float
-    """What the next level gains, 0 if nothing"""
-
-
-def largest_loss(course: Sequence[Facts]) -> Loss:
-    """The largest clear loss over the levels, or the largest if none is clear.
+def changes(course: Sequence[Facts]) -> list[Difference]:
+    """What each level changes in accuracy: points lost are negative, points regained positive.
 
     Args:
         course: results of the ensemble, then after each level, on the same images.
     """
-    losses = [difference(before, after) for before, after in pairwise(course)]
-    level = max(
-        range(len(losses)), key=lambda each: (losses[each].clear and losses[each].points > 0, losses[each].points)
-    )
-    regained = max(-losses[level + 1].points, 0.0) if level + 1 < len(losses) else 0.0
-    return Loss(level, losses[level], regained)
+    return [difference(after, before) for before, after in pairwise(course)]
 
 
 def worst_level(table: Any, course: Sequence[Facts]) -> int:
     """The level (from 0) that clearly loses most accuracy; if none does, the one with the largest error."""
-    if is_measured(table, course) and (loss := largest_loss(course)).lost.clear and loss.lost.points > 0:
-        return loss.level
-    return int(np.argmax(errors_of(table)))
+    lost = [-step.points if step.clear else 0.0 for step in changes(course)] if is_measured(table, course) else [0.0]
+    return int(np.argmax(lost if max(lost) > 0 else errors_of(table)))
 
 
 def diagnosis(table: Any, course: Sequence[Facts]) -> str:
-    """What the worst level loses and the likely cause, or that no level clearly loses.
+    """Every level that clearly loses or regains accuracy and the likely cause of the largest loss.
 
     Args:
-        table: `results.frame(levels)`; course: as for `largest_loss`, empty if unmeasured.
+        table: `results.frame(levels)`; course: as for `changes`, empty if unmeasured.
     """
     worst = worst_level(table, course)
     if not is_measured(table, course):
         return _error_words(table, worst)
-    loss = largest_loss(course)
-    points, where = number(loss.lost.points), _named(table, loss.level)
-    if loss.lost.points <= 0:
-        return f"No level loses accuracy. {_error_words(table, worst)}"
-    if loss.lost.ends is None:
-        return f"The largest drop in accuracy is {points} points, at {where}. {_error_words(table, worst)}"
-    if not loss.lost.clear:
-        return (
-            f"No level clearly loses accuracy; the largest drop, {points}{within(loss.lost.ends)} points at {where}, may be "
-            f"chance. {_error_words(table, worst)}"
-        )
-    amount = "all of them" if loss.regained >= loss.lost.points else f"{number(loss.regained)} of them"
-    regained = f"; level {worst + 2} regains {amount}" if loss.regained else ""
-    return (
-        f"{first_up(where)} loses {points}{within(loss.lost.ends)} points of accuracy{regained}. {_cause(table, worst)}"
-    )
+    steps = changes(course)
+    lost = [level for level, step in enumerate(steps) if step.clear and step.points < 0]
+    regained = [level for level, step in enumerate(steps) if step.clear and step.points > 0]
+    gain = f"; {_moved(table, steps, regained, 'regain')}" if regained else ""
+    if lost:
+        told = first_up(_moved(table, steps, lost, "lose"))
+        return f"{told} points of accuracy{gain}. {_cause(table, worst)}"
+    level = int(np.argmin([step.points for step in steps]))
+    points, ends = -steps[level].points, steps[level].ends
+    if points <= 0:
+        told = "No level loses accuracy"
+    elif ends is None:
+        told = f"The largest drop in accuracy is {number(points)} points, at {_named(table, level)}"
+    else:
+        drop = f"{number(points)}{within((-ends[1], -ends[0]))} points at {_named(table, level)}"
+        told = f"No level clearly loses accuracy; the largest drop, {drop}, may be chance"
+    return f"{told}{gain}. {_error_words(table, worst)}"
+
+
+def _moved(table: Any, steps: Sequence[Difference], levels: Sequence[int], verb: str) -> str:
+    """ "level 2 (fc1) loses 4.5 (1.2 to 7.8)", of a few levels; of more "levels 7 (9.1), 2 (4.5) and 3 (2.0) lose", by size."""
+    amounts = [number(abs(steps[level].points)) for level in levels]
+    if len(levels) > TOLD:
+        ranked = sorted(zip(levels, amounts, strict=True), key=lambda each: -float(each[1]))
+        return f"levels {listing([f'{level + 1} ({amount})' for level, amount in ranked])} {verb}"
+    words = []
+    for level, amount in zip(levels, amounts, strict=True):
+        low, high = sorted(map(abs, steps[level].ends or (0, 0)))
+        words.append(f"{_named(table, level)} {verb}s {amount}{within((low, high))}")
+    return listing(words)
 
 
 def errors_of(table: Any) -> np.ndarray:
@@ -110,7 +108,7 @@ def _cause(table: Any, level: int) -> str:
     if errors[level] < np.median(errors):
         largest = int(np.argmax(errors))
         return (
-            f"Its own error is {error} of its neurons' energy; {_named(table, largest)} has the largest, "
+            f"Level {level + 1}’s own error is {error} of its neurons' energy; {_named(table, largest)} has the largest, "
             f"{percent(errors[largest])}."
         )
     if row["grouping share"] >= row["approximation share"]:
@@ -118,7 +116,7 @@ def _cause(table: Any, level: int) -> str:
     else:
         missed = "the weights are averaged, not fitted" if row["form"] == AVERAGED else "the fit misses its targets"
         part, cause = _part(table, level, "approximation"), f"approximation: {missed}"
-    return f"Its error is {error} of its neurons' energy, {part} from {cause}."
+    return f"Level {level + 1}’s error is {error} of its neurons' energy, {part} from {cause}."
 
 
 def _part(table: Any, level: int, kind: str) -> str:

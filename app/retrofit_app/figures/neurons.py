@@ -141,14 +141,17 @@ def same_numbers(grouped: Neurons) -> bool:
 # --- clusters of two groupings that correspond ---------------------------------------------------
 
 
+def group_order(grouped: Neurons) -> list[int]:
+    """A grouping's clusters: its densest, then the largest; among equals the most important."""
+    weights = np.bincount(grouped.labels, grouped.weights, grouped.width)
+    is_first = np.arange(grouped.width) == (-1 if grouped.densest is None else grouped.densest)
+    order = np.lexsort((-weights, -grouped.counts, ~is_first)).tolist()
+    return [cluster for cluster in order if grouped.counts[cluster]]
+
+
 def coloured_clusters(reference: Neurons) -> list[int]:
-    """A grouping's coloured clusters: its densest, then the largest; among equals the most important."""
-    if reference.densest is None:
-        return []
-    weights = np.bincount(reference.labels, reference.weights, reference.width)
-    order = np.lexsort((-weights, -reference.counts)).tolist()
-    several = [cluster for cluster in order if reference.counts[cluster] > 1 and cluster != reference.densest]
-    return [reference.densest, *several[: NAMED - 1]]
+    """A grouping's coloured clusters: the first of its order with several members."""
+    return [cluster for cluster in group_order(reference)[:NAMED] if reference.counts[cluster] > 1]
 
 
 def counterparts(reference: Neurons, grouped: Neurons) -> np.ndarray:
@@ -171,19 +174,3 @@ def counterparts(reference: Neurons, grouped: Neurons) -> np.ndarray:
             places[other] = number
             joined.add(number)
     return places
-
-
-def flow(reference: Neurons, grouped: Neurons) -> str:
-    """Where the densest cluster's members go in another grouping: "40 of 63 members stay together, joined by 41 others"."""
-    if reference.densest is None:
-        return "no group to follow"
-    first = np.flatnonzero(counterparts(reference, grouped) == 0)
-    before = reference.labels == reference.densest
-    if not len(first):
-        return f"the {before.sum()} members are spread over {len(np.unique(grouped.labels[before]))} groups"
-    after = grouped.labels == first[0]
-    together = int((before & after).sum())
-    others = int(after.sum()) - together
-    whole = "all" if together == before.sum() else f"{together} of"
-    beside = f", joined by {others} other{'' if others == 1 else 's'}" if others else ""
-    return f"{whole} {before.sum()} members stay together{beside}"

@@ -45,16 +45,15 @@ class Marks:
     """Clusters whose members lines join: the densest or, if neurons are few, every one with several"""
 
 
-def marks(grouped: Neurons, reference: Neurons | None = None, whole: bool = False) -> Marks:
+def marks(grouped: Neurons, reference: Neurons | None = None) -> Marks:
     """How a grouping is drawn.
 
     Args:
         reference: the grouping whose clusters set the colours; by default this one.
-        whole: whether the frame holds every neuron.
     """
     colours, several = counterparts(reference or grouped, grouped)[grouped.labels], grouped.counts[grouped.labels] > 1
     kinds = np.where(colours >= 0, colours, np.where(several, OTHER, ALONE))
-    centre, reach = frame(grouped.points, whole)
+    centre, reach = frame(grouped.points)
     inside: np.ndarray = np.abs(grouped.points - centre).max(axis=1) <= reach * (1 + 1e-9)
     few = len(grouped.labels) <= FEW
     joined = np.flatnonzero(grouped.counts > 1) if few else np.unique(grouped.labels[colours == 0])
@@ -80,19 +79,23 @@ def cluster_words(grouped: Neurons, off: int) -> tuple[str, str]:
     Args:
         off: neurons outside the frame.
     """
-    counts, largest = grouped.counts, int(grouped.counts.max())
-    mixed = int(grouped.mixed.sum())
-    facts = [
-        f"{' + '.join(map(str, grouped.widths))} neurons in {grouped.width} groups",
-        *([f"{mixed} with members of more than one network"] if len(grouped.widths) > 1 else []),
-        f"largest {largest}" if largest > 1 else "no group has more than one member",
-        f"{int((counts == 1).sum())} alone",
-    ] + ([f"{off} outside the frame"] if off else [])
+    facts = group_facts(grouped) + ([f"{off} outside the frame"] if off else [])
     alt = (
         f"Scatter plot of the neurons of level {grouped.name} on two principal components: {', '.join(facts)}. "
         f"The plane hides {percent(100 * grouped.hidden, 0)} of the variance"
     )
     return alt, f"{' · '.join(facts)} · PCA hides {percent(100 * grouped.hidden, 0)}"
+
+
+def group_facts(grouped: Neurons) -> list[str]:
+    """A grouping in numbers."""
+    largest = int(grouped.counts.max())
+    return [
+        f"{' + '.join(map(str, grouped.widths))} neurons in {grouped.width} groups",
+        *([f"{int(grouped.mixed.sum())} with members of several networks"] if len(grouped.widths) > 1 else []),
+        f"largest {largest}" if largest > 1 else "no group has more than one member",
+        f"{int((grouped.counts == 1).sum())} alone",
+    ]
 
 
 def activations(grouped: Neurons, palette: Palette, *, height: int) -> Picture:
@@ -164,11 +167,11 @@ def mark_size(neurons: int) -> float:
     return 7 * float(np.clip((256 / max(neurons, 1)) ** 0.25, 1, 1.7))
 
 
-def frame(points: np.ndarray, whole: bool = False) -> tuple[np.ndarray, float]:
-    """Centre (2,) and half-width of a square frame that outliers cannot stretch, unless `whole`."""
+def frame(points: np.ndarray) -> tuple[np.ndarray, float]:
+    """Centre (2,) and half-width of a square frame that outliers cannot stretch."""
     centre = np.median(points, axis=0)
     away = np.abs(points - centre).max(1)
-    return centre, float(max(away.max() * 1.02 if whole else np.quantile(away, QUANTILE) * MARGIN, 1e-9))
+    return centre, float(max(np.quantile(away, QUANTILE) * MARGIN, 1e-9))
 
 
 def side_by_side(points: np.ndarray, reach: float) -> np.ndarray:

@@ -115,15 +115,15 @@ def strip_words(entry: Entry, overview: Overview) -> str:
         if methods.goes_level_by_level(entry)
         else f"{methods.why_no_analysis(entry)}, so approximation errors and accuracies after each level are not shown."
     )
-    line = "; the line is the accuracy if the fusion stopped after that level" * overview.measured
-    line += " (it begins with the ensemble of centred networks)" * bool(line and methods.fusion(entry).get("centre"))
+    line = "A bar is the accuracy if the fusion stopped after that level minus that before it. " * overview.measured
+    line += "It begins with the ensemble of centred networks. " * bool(line and methods.fusion(entry).get("centre"))
     before = (
         " Errors are those before the training that follows, accuracies those after it."
         * methods.is_trained_after(entry)
     )
     return (
-        "The wider a level, the higher its block (the parents' are on a smaller scale); its number is the error in per cent of "
-        f"the neurons' importance-weighted energy{line}. Grouping error: neurons of a group are not alike. {kinds}{before}"
+        f"{line}The row is the error in per cent of the neurons' importance-weighted energy. Grouping error: neurons of a group "
+        f"are not alike. {kinds}{before}"
         f" {accuracy_words(entry, overview)}"
     )
 

@@ -140,7 +140,7 @@ def _levels(entry: runs.Entry) -> Iterator[str]:
         return
 
     def strip(palette: Palette) -> Picture:
-        return figures.drawn_network(overview.table, overview.course, palette)
+        return figures.level_losses(overview.table, overview.course, palette)
 
     claim, _, cause = strip(LIGHT).caption.partition(". ")
     yield _text(f"{claim.rstrip('.')}.", "claim")

@@ -25,9 +25,12 @@ def picture(entry: runs.Entry, kind: str, palette: Palette, level: int = 0, **op
 def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str, Any]) -> Picture:
     if kind == "strip":
         levels = overview(entry)
-        return figures.drawn_network(levels.table, levels.course, palette, level)
+        return figures.level_losses(levels.table, levels.course, palette, level)
     if kind == "agreement":
         return figures.agreement_matrix(analysis(entry).levels[level].agreement, palette, **chosen)
+    if kind in ("ribbon", "clusters"):
+        grouped, run = grouping(entry, level, chosen.pop("score")), grouping(entry, level)
+        return getattr(figures, kind)(grouped, palette, reference=run, height=360, **chosen)
     report = record(entry).levels[level]
     if kind == "curve":
         return figures.loss_curve(report.curve, palette, **chosen)

@@ -1,8 +1,5 @@
 """What pages read from records, cached until they change."""
 
-import threading
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 
@@ -49,14 +46,3 @@ def rows_of(grouped: Neurons, picked: list[tuple[int, int]]) -> list[int]:
         for parent, neuron in picked
         if parent < len(grouped.widths) and neuron < grouped.widths[parent]
     ]
-
-
-@keep(16)
-def prepare(entry: runs.Entry, _draw: Callable[[runs.Entry, int], None]) -> None:
-    """Prepare all levels' pictures in the background, so that the first visit to each is fast.
-
-    Args:
-        _draw: prepares one level of the run.
-    """
-    every = range(len(record(entry).levels))
-    threading.Thread(target=lambda: [_draw(entry, level) for level in every], daemon=True).start()

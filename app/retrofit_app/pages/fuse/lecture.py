@@ -12,7 +12,7 @@ from retrofit_app.shell.lectures import HIDDEN, Slide
 from retrofit_app.widgets import pictures, readings
 from retrofit_core.runs.store import Work
 
-#: Heights in px of ingredients and drawn network on a page of 1280 x 720; they grow with the window.
+#: Heights in px of ingredients and levels on a page of 1280 x 720; they grow with the window.
 INGREDIENTS, STRIP = 520, 480
 
 

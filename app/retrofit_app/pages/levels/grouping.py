@@ -1,28 +1,21 @@
-"""Which neurons are merged: a picture for each score, or two groupings side by side."""
+"""Which neurons are merged: a ribbon into groups, or the neurons' plane under every score; and how alike the groupings are."""
 
-from collections.abc import Sequence
-from functools import partial
-
-import numpy as np
 import streamlit as st
 
 from retrofit_app import figures, widgets
-from retrofit_app.figures import title
-from retrofit_app.figures.picture import LECTURE
+from retrofit_app.address import neurons
+from retrofit_app.figures import escaped, title
 from retrofit_app.runs import methods
-from retrofit_app.widgets import neurons, readings
-from retrofit_app.widgets.neurons import Grouped
+from retrofit_app.widgets import readings
 
-from . import panels
-from .parameters import LEVELS
-from .view import LINE, WITH_KEY, View
+from .parameters import LEVELS, VIEWS
+from .view import View
 
 KEY = "clusters"  # the pictures' key
-SQUARE, LARGE = 260, 400  # px, the height of three cluster pictures, and of two side by side
 
 
 def grouping(view: View) -> None:
-    """Draw the pictures, their picked neurons, and how alike the groupings are."""
+    """Draw the chosen view, its picked neurons, and how alike the groupings are."""
     report = view.report
     classes = ", one for each class" if view.joins_classes else ""
     view.say(
@@ -36,126 +29,110 @@ def grouping(view: View) -> None:
         widgets.why("This level has one group, with every neuron in it, so there is nothing to colour.")
     if len(set(report.labels.tolist())) == len(report.labels):
         widgets.why("Nothing is merged here: there are as many groups as neurons.")
-    phone = "Mobi" in (st.context.headers.get("User-Agent") or "")
-    st.session_state.setdefault("picking", "click" if phone else "lasso")
-    groupings = squares(view)
     if not view.lecture:
-        controls(view, groupings)
-    draw(view, groupings)
-    st.html(figures.cluster_key(len(report.widths), sum(report.widths), view.palette))
-    if view.lecture:
+        with st.container(horizontal=True, gap="medium", key="toolbar"):
+            st.segmented_control(
+                "Picture",
+                list(VIEWS),
+                **LEVELS.control("view"),
+                required=True,
+                format_func=VIEWS.__getitem__,
+                label_visibility="collapsed",
+            )
+            if len(view.scores) > 1:
+                st.segmented_control(
+                    "Importance score",
+                    view.scores,
+                    **LEVELS.control("score"),
+                    required=True,
+                    format_func=title,
+                    label_visibility="collapsed",
+                )
+    (ribbon if view.look.view == "ribbon" else planes)(view)
+    if not view.lecture:
+        agreement(view)
+
+
+def ribbon(view: View) -> None:
+    """Draw how the networks' neurons run into the chosen score's groups."""
+    heading = "**Which network's neurons does each group merge?**"
+    if not view.of_run(view.look.score):
+        heading += f" As {title(view.look.score)} would group them; the run used {title(methods.score(view.entry))}."
+    reading = (
+        "Bands are as wide as the importance that a network's neurons bring into a group; within a group, these are their shares "
+        "of the target. The largest groups come first, small ones are bundled."
+    )
+    view.chart("ribbon", heading, reading=reading, score=view.look.score)
+
+
+def planes(view: View) -> None:
+    """Draw every score's groups in the neurons' plane, and a table of picked neurons."""
+    hidden = figures.percent(100 * view.grouping().hidden, 0)
+    st.markdown(
+        f"**The neurons on two principal components, which hide {hidden} of their variance**",
+        help="Neurons of one group may look far apart, and neurons that look close may differ: distances in the picture are not "
+        "the method's.",
+    )
+
+    phone = "Mobi" in (st.context.headers.get("User-Agent") or "")
+    for column, score in zip(st.columns(len(view.scores)), view.scores, strict=True):
+        key = f"{KEY}-{score}"
+
+        def pick(key: str = key) -> None:
+            points = st.session_state[key]["selection"]["points"]
+            if rows := [int(point["customdata"][0]) for point in points if "customdata" in point]:
+                run = readings.grouping(view.entry, view.index)
+                LEVELS.change(pick=neurons.text_of([(int(run.parents[row]), int(run.numbers[row])) for row in rows]))
+
+        with column:
+            view.chart(
+                key,
+                f"**{escaped(title(score))}**" + (" (this run)" if view.of_run(score) else ""),
+                kind="clusters",
+                score=score,
+                picked=tuple(view.picked),
+                lasso=not phone,
+                on_select=pick,
+                selection_mode=("points", "lasso"),
+            )
+    st.html(figures.cluster_key(len(view.report.widths), sum(view.report.widths), view.palette))
+    if not view.lecture:
+        table(view)
+
+
+def table(view: View) -> None:
+    """Draw the picked neurons as a table."""
+    if not view.picked:
+        st.caption("Draw around neurons, or click one, to ring them in all pictures and list them here.")
         return
-    panels.show_picked(view)
-    panels.agreement(view)
-
-
-def controls(view: View, groupings: Sequence[Grouped]) -> None:
-    """Draw one toolbar: compared groupings, how to pick neurons, and the frame."""
-    # With labels, because a control's help is beside its label.
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall", key="toolbar"):
-        if view.pairs:
-            st.selectbox(
-                "Show",
-                ["", *view.pairs],
-                **LEVELS.control("pair"),
-                width=210,
-                format_func=lambda pair: panels.pair_words(view, pair) if pair else "all scores",
-                help="All scores, or two groupings in larger pictures. Two seeds of one score show what chance alone does.",
-            )
-        st.segmented_control(
-            "Pick neurons by",
-            neurons.MODES,
-            key="picking",
-            persist_state="session",
-            required=True,
-            help="With lasso or box, draw around neurons. A click picks one neuron, Shift adds to the picked ones, and Escape "
-            "clears them. Choose click to scroll the page with a finger. By keyboard: Tab goes to a picture, the arrows go "
-            "through groups (up, down) and neurons, Enter picks the neuron, and Space its group. Picked neurons have a ring "
-            "under every score, and a table below lists them.",
-        )
-        st.toggle(
-            "Outliers",
-            **LEVELS.control("outliers"),
-            help="Widens the frame until every neuron is inside. Otherwise those outside are on its border.",
-        )
-
-
-def squares(view: View) -> list[Grouped]:
-    """One picture per grouping, with heading and text below."""
-    pairs = panels.compared(view)
-    run = readings.grouping(view.entry, view.index)
-    twice = len({score for score, _ in pairs}) < len(pairs)  # two seeds of one score
-    off = neurons.off_scale(view.entry, view.index, view.look.outliers)
-    groupings = []
-    for position, (score, seed) in enumerate(pairs):
-        grouped = view.grouping(score, seed)
-        of_run = score == methods.score(view.entry) and seed == 0
-        note = f", {f'other seed {seed}' if seed else 'the run’s seed'}" if twice else ""
-        if of_run and not (view.look.pair and position):
-            note += " · as in this run"
-        elif view.analysis is not None and (position or not view.look.pair):
-            other = pairs[0][0] if view.look.pair else methods.score(view.entry)
-            note += f" · {figures.index_words(view.analysis.agreement, other, score)}".removesuffix(" · ")
-        words = sizes_words(grouped.counts)
-        if off:
-            words += f" {off} outside the frame {'is' if off == 1 else 'are'} on its border, with a stroke outwards."
-        if not of_run and run.densest is not None and run.counts.min() < run.counts.max():
-            words += f" Of the run’s largest group, {figures.flow(run, grouped)}."
-        chosen = view.score_and_seed(score, seed)
-        groupings.append(
-            Grouped(
-                f"{KEY}-{score}" + (f"-{position}-{seed}" if view.look.pair else ""),
-                *chosen,
-                name=title(score),
-                note=note,
-                bold=bool(view.look.pair) or score == view.look.score,
-                selects=not (view.look.pair or view.lecture) and len(view.scores) > 1,
-                words="" if view.lecture else words,
-            )
-        )
-    return groupings
-
-
-def sizes_words(counts: np.ndarray) -> str:
-    """The largest group and the lone neurons, or the size that all groups share.
-
-    Args:
-        counts: (K,) members of each group.
-    """
-    most = int(counts.max())
-    if most == counts.min():  # as pairs are, and a head's groups
-        return f"Every group has {most} neuron{'' if most == 1 else 's'}."
-    alone = int((counts == 1).sum())
-    return f"Largest group: {most} neurons; {alone} {'is' if alone == 1 else 'are'} alone."
-
-
-def draw(view: View, groupings: Sequence[Grouped]) -> None:
-    """Draw the pictures side by side, with a common frame."""
-    height = SQUARE if len(groupings) > 2 else LARGE
-    neurons.pictures(
-        KEY,
-        view.entry,
-        view.index,
-        groupings,
-        looks(view),
-        mode=st.session_state.get("picking") or "click",
-        height=view.tall(WITH_KEY - LINE * bool(view.far)) if view.lecture else height,
-        scale=LECTURE * view.lecture if view.lecture else 1.0,
-        on_pick=partial(pick, view),
-        on_score=lambda score: LEVELS.change(score=score),
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"**{len(view.picked)} neuron{'s' * (len(view.picked) > 1)} picked**")
+        st.button("Clear pick", key="clear", on_click=LEVELS.change, kwargs={"pick": ""}, icon=":material/close:")
+    column = st.column_config.NumberColumn
+    st.dataframe(
+        readings.neuron_table(view.entry, view.index, *view.score_and_seed()).iloc[view.picked],
+        hide_index=True,
+        height=min(36 * len(view.picked) + 40, 220),
+        alt=f"Neurons of level {view.report.name} with group and importance under {title(view.look.score)}.",
+        column_config={
+            "importance × mean": column(format="%.2f", help="Importance in multiples of the level's mean."),
+            "distance": column(format="%.3g", help="Distance to the group's mean, in the picture."),
+            "kept R²": column(
+                format="%.2f", help="Share of the neuron's variance that its fused neuron explains in this run."
+            ),
+        },
     )
 
 
-def looks(view: View) -> neurons.Looks:
-    """The level's picked and marked neurons."""
-    return neurons.Looks(
-        tuple(view.rows("pick")),
-        tuple(view.rows("mark")),
-        view.look.outliers,
-    )
-
-
-def pick(view: View, rows: list[int]) -> None:
-    """Pick neurons."""
-    run = readings.grouping(view.entry, view.index)
-    LEVELS.change(pick=panels.text_of(run, rows))
+def agreement(view: View) -> None:
+    """Draw how similar the scores' groupings are, compared with seeds: a sentence, then every index."""
+    if view.analysis is None:
+        widgets.why("The analysis contains the groupings of other scores. This run has no analysis.")
+        return
+    words = escaped(figures.agreement_words(view.analysis.agreement))
+    if len(view.scores) > 1:
+        with st.container(width=460):
+            view.chart("agreement", f"**Do the scores group differently?** {words}", below="")
+    else:
+        st.markdown(words)
+    view.missing()

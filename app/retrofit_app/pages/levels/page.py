@@ -9,10 +9,10 @@ from retrofit_app.figures import Palette, claimed, escaped
 from retrofit_app.runs import methods
 from retrofit_app.runs.levels import Overview, report_of
 from retrofit_app.shell import lectures, picker
-from retrofit_app.widgets import copies, example, neurons, pictures, readings
+from retrofit_app.widgets import copies, example, pictures, readings
 from retrofit_app.widgets.errors import guarded
 
-from . import analysing, panels, parameters, stepper
+from . import analysing, parameters, stepper
 from .parameters import Where
 from .reading import how_to_read
 from .steps import DRAWN
@@ -20,14 +20,14 @@ from .view import NETWORK, View
 
 
 def page() -> None:
-    """Draw the network, the stepper, and one level's steps."""
+    """Draw all levels, the stepper, and one level's steps."""
     entry, palette = picker.choice().entry, widgets.palette()
     with st.container(key="heading"):
         st.title("Where is knowledge lost?", anchor=False)
     if entry.state != "done":
         empty(entry)
         return
-    overview = readings.overview(entry)  # without torch, so that the network appears before that is loaded
+    overview = readings.overview(entry)  # without torch, so that it appears before that is loaded
     if overview.table.empty:
         empty(entry)
         return
@@ -64,7 +64,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
             stepper.stepper(names, index)
             level(entry, overview, palette, index, where)
 
-        # First the drawn network, which needs no torch; on later visits first the new level's pictures.
+        # First all levels, which need no torch; on later visits first the new level's pictures.
         parts = [draw_network, draw_level]
         for draw in reversed(parts) if st.session_state.get("levels-of") == entry.name else parts:
             draw()
@@ -92,7 +92,7 @@ def empty(entry: runs.Entry) -> None:
 def network(
     entry: runs.Entry, overview: Overview, palette: Palette, index: int, names: Sequence[str], lecture: float = 0.0
 ) -> None:
-    """Draw where something is lost, in a sentence and as a network; a click on a level opens it.
+    """Draw where something is lost, in a sentence and level by level; a click on a level opens it.
 
     Args:
         lecture: the scale of a lecture's page relative to 1280 x 720; 0 for none.
@@ -130,11 +130,9 @@ def level(
     except ValueError as error:
         st.error(f"This run's levels are not shown: {escaped(runs.without_folders(error, entry.folder))}")
         return
-    readings.prepare(entry, neurons.prepare)
     report = run.levels[index]
     analysed = analysis.levels[index] if analysis is not None and index < len(analysis.levels) else None
     scores = list(analysed.labels) if analysed is not None else [run.config.importance]
-    pairs = panels.pairs(analysed, scores)
     view = View(
         entry,
         palette,
@@ -142,14 +140,12 @@ def level(
         report,
         analysed,
         scores,
-        pairs,
         analysis.missing if analysis is not None else {},
         parameters.look(
             scores,
             run.config.importance if run.config.importance in scores else scores[0],
             report.width,
             readings.grouping(entry, index).densest or 0,
-            pairs,
             len(report.widths),
         ),
         last=index == len(run.levels) - 1,
@@ -158,7 +154,7 @@ def level(
     if not lecture:
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="facts"):
             st.markdown(stepper.facts(entry, overview, index), width="stretch")
-            help = "What the drawn network and the pictures of this step mean."
+            help = "What the pictures of the levels and of this step mean."
             reads = widgets.unfolds("How to read this", "how-to-read", help, quiet=True)
         if reads:
             how_to_read(view, overview, where.step)

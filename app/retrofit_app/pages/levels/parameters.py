@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from retrofit_app.address import neurons
 from retrofit_app.address.readers import one_of
-from retrofit_app.address.rule import Parameter, declared, option, switch
+from retrofit_app.address.rule import Parameter, declared, option
 from retrofit_app.address.session import Scope
 
 LEVELS = Scope("levels")
+#: Pictures of a grouping.
+VIEWS = {"ribbon": "Ribbon into groups", "plane": "Plane (PCA)"}
 STEPS = ("activations", "importance", "grouping", "targets", "fit")
 
 
@@ -28,13 +30,9 @@ class Look:
     """Tables follow its grouping"""
     neuron: str
     """The fused neuron to look at in detail"""
-    pair: str
-    """Two groupings side by side; "" for all"""
     pick: str
-    """Neurons that stay bright, in the form of `address.neurons`"""
-    mark: str
-    """Neurons with a ring"""
-    outliers: bool = switch("frame with outliers")
+    """Neurons with a ring, in the form of `address.neurons`"""
+    view: str = declared("ribbon", one_of(VIEWS, "picture"))
 
 
 def where(names: Sequence[str], default: str) -> Where:
@@ -55,7 +53,7 @@ def to_level(name: str, **more: str) -> None:
     Args:
         more: parameters that change with it.
     """
-    LEVELS.change(level=name, **more, **{each: "" for each in ("pick", "mark") if LEVELS.knows(each)})
+    LEVELS.change(level=name, **more, **({"pick": ""} if LEVELS.knows("pick") else {}))
 
 
 def look(
@@ -63,10 +61,9 @@ def look(
     first: str,
     width: int,
     densest: int,
-    pairs: Sequence[str],
     parents: int,
 ) -> Look:
-    """How to look at a level with these scores, fused neurons (`width`), pairs and number of parents.
+    """How to look at a level with these scores, fused neurons (`width`) and number of parents.
 
     Args:
         first: the default score.
@@ -77,8 +74,6 @@ def look(
         [
             option("score", scores, first, "importance score of this run"),
             option("neuron", list(map(str, range(width))), str(densest), "fused neuron of this level", of_run=True),
-            option("pair", ["", *pairs], "", "pair of scores"),
             neurons.parameter("pick", parents),
-            neurons.parameter("mark", parents),
         ],
     )

@@ -11,11 +11,11 @@ from .view import View
 #: Where the page Learn explains each step.
 LEARNED = {"activations": "step=3", "importance": "step=5", "grouping": "step=4", "targets": "step=6", "fit": "step=7"}
 NETWORK = (
-    "**The drawn network.** The networks on the left, with a slice for each level, flow into the fused one, with a block for "
-    "each level. A block's height shows the width of the level (its square root; the slices are on a smaller scale), and its "
-    "shade and number show the error in per cent of its neurons' energy. A hatched block's error is mostly approximation. The "
-    "line above is the accuracy if the fusion stopped after that level; it starts with the ensemble, all networks side by "
-    "side (their logits centred, if the run centres them). Click a level to open it, or press J, K, Home or End."
+    "**The levels.** A bar shows how many points of accuracy the fusion of a level loses (down) or regains (up): the accuracy if "
+    "the fusion stopped after it, minus that before. The start is the ensemble, all networks side by side (their logits centred, "
+    "if the run centres them). Whiskers are 95 % intervals, paired image by image; a bar is pale if chance may explain it. The "
+    "row below is the level's error in per cent of its neurons' energy; from 12 levels on, a closed block shows its largest. "
+    "Click a level or block to open it, or press J, K, Home or End."
 )
 STEPS = {
     "activations": (
@@ -30,19 +30,15 @@ STEPS = {
         "the same weight."
     ),
     "grouping": (
-        "**Grouping.** Each group becomes one neuron of the fused network. Black (white on dark pages) marks the largest group "
-        "of this run, and five colours mark the next largest ones. Under another score the same colour marks the "
-        "group that "
-        "shares most members with it. Lines join the members of a group. A neuron's shape shows its network, and its area its "
-        "importance. A neuron alone is a group of one. Hollow marks on the border are outside the frame. A few "
-        "neurons at the same spot are drawn side by side.\n\n"
-        "**The plane.** Every picture of this level has the same axes: the first two principal components of the neurons' "
-        "outputs on the fusion samples, computed for this level alone. They hide {hidden} of the variance, so neurons of one "
-        "group may look far apart, and neurons that look close may differ.\n\n"
+        "**Grouping.** Each group becomes one neuron of the fused network. In the ribbon, a band is as wide as the importance "
+        "that a network's neurons bring into a group. Black (white on dark pages) marks the largest group of this run, and five "
+        "colours the next largest; under another score the same colour marks the group that shares most members.\n\n"
+        "**The plane.** The first two principal components of the neurons' outputs on the fusion samples hide {hidden} of the "
+        "variance, so neurons of one group may look far apart, and neurons that look close may differ. A neuron's shape shows "
+        "its network, its area its importance. A stroke outwards marks one outside the frame.\n\n"
         "**ARI.** The adjusted Rand index says how alike two groupings are: 1 for the same groups, 0 for no more than chance, "
-        "and below 0 (down to −0.5) for less than chance. Each number is a mean over seeds. Beside it in brackets, and on the "
-        "matrix's diagonal, are two seeds of one score. That is the noise floor: two scores differ only if their index is below "
-        "its range. Click a cell to see two of its groupings side by side."
+        "and below 0 (down to −0.5) for less than chance. Each number is a mean over seeds. On the diagonal are two seeds of one "
+        "score, the noise: two scores differ only if their index is below its range."
     ),
     "targets": (
         "**Targets.** Each mark is one member's output on one sample. Shape and colour show its network, and the legend says how "
@@ -60,7 +56,7 @@ STEPS = {
 
 
 def how_to_read(view: View, overview: Overview, step: str) -> None:
-    """Explain the drawn network and the step's pictures, between the two."""
+    """Explain the picture of all levels and that of the step, between the two."""
     hidden = max(0.0, 100 * (1 - float(view.report.explained[:2].sum())))
     with st.container(key="reading"):
         navigation.link("learn", f"Learn: {step} on small networks", "Your browser fuses them live.", at=LEARNED[step])

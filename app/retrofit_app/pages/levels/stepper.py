@@ -20,7 +20,7 @@ ICONS = {"previous": ":material/chevron_left:", "next": ":material/chevron_right
 def shortcuts() -> None:
     """Draw the switch for keys and the button for lecture mode, in the sidebar."""
     lectures.way_in(
-        "the drawn network and the pictures of one step",
+        "all levels and the picture of one step",
         "steps and levels",
         "J and K go to the next and the previous level, Home and End to the first and the last.",
     )

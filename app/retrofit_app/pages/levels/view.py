@@ -3,18 +3,17 @@
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.address import neurons
-from retrofit_app.figures import Neurons, Palette, Picture, escaped, letter, same_numbers, title
+from retrofit_app.figures import Neurons, Palette, Picture, escaped, same_numbers, title
 from retrofit_app.runs import methods
 from retrofit_app.widgets import pictures, readings
 
 from .parameters import Look
 
-#: Heights in px on a lecture's page of 1280 x 720, which grows with the window: the drawn network, a picture, a picture with
+#: Heights in px on a lecture's page of 1280 x 720, which grows with the window: all levels, a picture, a picture with
 #: a key below, and a line.
 NETWORK, HEIGHT, WITH_KEY, LINE = 206, 348, 306, 30
 
@@ -31,8 +30,6 @@ class View:
     analysis: Any
     """`LevelAnalysis`, or None"""
     scores: list[str]
-    pairs: list[str]
-    """Groupings to show side by side"""
     without: dict[str, str]
     """Scores that could not be computed, with the reason"""
     look: Look
@@ -70,11 +67,6 @@ class View:
         """px of a lecture's picture from its height on a page of 1280 x 720."""
         return round(height * self.lecture)
 
-    @property
-    def parents(self) -> list[str]:
-        """The parents' names."""
-        return [f"network {letter(parent)}" for parent in range(len(self.report.widths))]
-
     def chart(
         self,
         key: str,
@@ -82,7 +74,7 @@ class View:
         *,
         kind: str | None = None,
         below: str | None = None,
-        across: int = 2,
+        reading: str = "",
         **options: Any,
     ) -> None:
         """Draw one of the level's pictures."""
@@ -100,6 +92,7 @@ class View:
             self.entry,
             heading=heading,
             below=below,
+            reading=reading,
             bare=bool(self.lecture),
             **selection,
         )
@@ -108,17 +101,18 @@ class View:
         """The neurons as a score groups them; by default the chosen score."""
         return readings.grouping(self.entry, self.index, *self.score_and_seed(score, seed))
 
-    def neurons(self) -> pd.DataFrame:
-        """One row per neuron, as the chosen score groups them."""
-        return readings.neuron_table(self.entry, self.index, *self.score_and_seed())
-
     def score_and_seed(self, score: str | None = None, seed: int = 0) -> tuple[str | None, int]:
         """A score, by default the chosen one, and a seed. Without an analysis, only the run's grouping."""
         return (None, 0) if self.analysis is None else (score or self.look.score, seed)
 
-    def rows(self, name: str) -> list[int]:
-        """This level's neurons in "pick" or "mark", as numbers among all of its neurons."""
-        named = neurons.neurons_of(getattr(self.look, name), len(self.report.widths))
+    def of_run(self, score: str) -> bool:
+        """Whether the run grouped with this score."""
+        return score == methods.score(self.entry)
+
+    @property
+    def picked(self) -> list[int]:
+        """This level's picked neurons, as numbers among all of its neurons."""
+        named = neurons.neurons_of(self.look.pick, len(self.report.widths))
         return readings.rows_of(readings.grouping(self.entry, self.index), named)
 
     def missing(self) -> None:
