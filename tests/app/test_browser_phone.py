@@ -22,7 +22,7 @@ PAGES = [
     ),
     ("/landscape?run=hf-linear&point=7-7", 3),
     pytest.param(COMPARE, 1, marks=pytest.mark.long),
-    pytest.param("/paper?table=vgg11-sharded", 1, marks=pytest.mark.long),
+    pytest.param("/paper", 4, marks=pytest.mark.long),
 ]
 
 
@@ -56,9 +56,7 @@ def test_a_page_on_a_phone_does_not_scroll_sideways_and_its_figures_have_words(o
         assert steady(lambda: page.evaluate(fill), lambda seen: seen in inks) in inks
 
 
-@pytest.mark.parametrize(
-    ("path", "frame"), [("/paper", ".retrofit-totals"), ("/paper?table=vgg11-full", "[class*=st-key-figure]")]
-)
+@pytest.mark.parametrize(("path", "frame"), [("/paper", ".retrofit-totals"), ("/paper", "[class*=st-key-figure]")])
 def test_the_papers_pictures_are_whole(open_page, path, frame):
     page = open_page(path, width=390)
     page.locator(frame).last.wait_for()

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from retrofit_app.pages.paper import every
+from retrofit_app.figures.paper.questions import QUESTIONS, answer, answer_words
 from retrofit_app.runs import paper
 from retrofit_core.experiments import table
 from retrofit_core.experiments.report import spreadsheet, summary_of, verdicts
@@ -15,12 +15,6 @@ from retrofit_core.experiments.report import spreadsheet, summary_of, verdicts
 from .pages import clean, page_at, spoken, words
 
 pytestmark = pytest.mark.slow
-
-
-MINUS = "\N{MINUS SIGN}"
-
-
-OTHER_PICTURES = {"landscape": "plane-loss", "importance-histogram": "histograms"}
 
 
 CELL = "KF-Linear, conductance|2-way"
@@ -58,7 +52,7 @@ def test_the_papers_numbers_stand_beside_ours_with_the_difference():
     row = shown(page)[line.row]
     row[2:] = map(str.strip, row[2:])  # a badge may stand before a number
     assert row[:2] == [f"{line.paper.mean:.1f}", " (best)"] and f"{line.mean:.1f}" in row
-    assert f"{MINUS}{-line.difference:.1f}" in row
+    assert f"\N{MINUS SIGN}{-line.difference:.1f}" in row
 
 
 def test_every_table_can_be_opened():
@@ -112,32 +106,28 @@ def test_all_tables_have_the_summary_of_the_report():
     for group in ([claim for claim in known.decided() if claim.group == name] for name in ("informative", "easy")):
         assert "{} agreed, {} undecided, {} contradicted".format(*verdicts(group)) in html
     assert "data-cell='vgg11-noniid'" in html
-    failed = [element.value for element in page.get("html") if every.CLAIMS in element.value]
-    assert len(failed) == 2 and sum(table.count("<th scope='row'") for table in failed) == contradicted
+    failed = re.findall(r"^- .+: (\d+) of \d+$", words(page), re.MULTILINE)
+    assert sum(map(int, failed)) == contradicted
 
 
-def test_pictures_are_the_notebooks_or_only_what_disagrees():
-    def alt(**address: str) -> str:
-        (chart,) = open_page(table="vgg11-noniid", **address).get("plotly_chart")
-        return chart.proto.alt
-
-    column = recorded("vgg11-noniid", "2-way")
-    (drawn,) = open_page(table="vgg11-noniid", picture="differences").get("plotly_chart")
-    names = json.loads(drawn.proto.spec)["layout"]["yaxis"]["categoryarray"]
-    against = [claim for claim in column.claims if claim.verdict == "contradicted"]
-    assert all(any(name.startswith(claim.left) for name in names) for claim in against) and len(names) > len(against)
-    (drawn,) = open_page(table="vgg11-noniid", picture="differences", disagreeing="1").get("plotly_chart")
-    names = json.loads(drawn.proto.spec)["layout"]["yaxis"]["categoryarray"]
-    assert sorted(names) == sorted(f"{claim.left} {MINUS} {claim.right}" for claim in against)
-    (drawn,) = open_page(table="vgg11-noniid", disagreeing="1").get("plotly_chart")
-    rows = {row for claim in against for row in claim.rows}
-    assert set(json.loads(drawn.proto.spec)["layout"]["yaxis"]["categoryarray"]) == rows
-    assert not open_page(table="ablation", disagreeing="1").get("plotly_chart")
-    assert alt(column="8-way", picture="differences").startswith("Dot plot of differences")
-    assert [len(open_page(table=name, picture=kind).get("plotly_chart")) for name, kind in OTHER_PICTURES.items()] == [
-        1,
-        1,
-    ]
+def test_five_questions_are_answered_by_setting_with_every_column_once():
+    page = page_at("paper")
+    known = summary_of([column for name in paper.names() for column in paper.table(name, paper.read()[0]).every])
+    charts = {chart.proto.alt.partition(". ")[2] for chart in page.get("plotly_chart")}
+    assert len(QUESTIONS) == 5
+    for question in QUESTIONS.values():
+        claims = answer(question, known)
+        assert f"**{question.words}**" in words(page) and (answer_words(claims) in charts or not claims)
+        for row, (badge, claim) in claims.items():
+            same = [
+                each
+                for count in known.counts
+                for each in count.claims
+                if count.badge == badge and f"{count.table}, {each.column}" == row and question.asks(each)
+            ]
+            assert claim.paper == max(each.paper for each in same)
+        ahead = sum(claim.interval[0] > 0 for _, claim in claims.values())
+        assert sum(map(int, re.findall(r"(\d+) ahead", answer_words(claims)))) == ahead
 
 
 def test_files_are_what_the_report_writes():

@@ -1,6 +1,7 @@
 """The differences that the paper's numbers claim, and ours: do the signs agree?"""
 
 from collections import Counter
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -36,13 +37,26 @@ def differences(column: Any, palette: Palette, disagreeing: bool = False) -> Pic
         raise ValueError(f"none of the paper's differences in {column.table}, {column.name} is measured.")
     claims = [claim for claim in measured if _is_drawn(claim, disagreeing)] or measured
     names = [f"{escape(claim.left)} \N{MINUS SIGN} {escape(claim.right)}{at(claim.badge)}" for claim in claims]
+    numbers = Counter(claim.verdict for claim in measured)
+    counts = listing([f"{numbers[verdict]} {verdict}" for verdict in VERDICTS if numbers[verdict]])
+    finding = f"Of {len(measured)} differences that the paper's numbers claim, {counts}; {len(claims)} are drawn."
+    against = [f"{claim.left} against {claim.right}" for claim in measured if claim.verdict == "contradicted"]
+    finding += f" The other sign: {listing(against)}." if against else ""
+    what = f"Dot plot of differences in accuracy, the paper's and ours ({column.badge})"
+    return claim_dots(claims, names, palette, what, finding, f"{title_of(column)}: the paper's differences, and ours")
+
+
+def claim_dots(
+    claims: Sequence[Any], names: Sequence[str], palette: Palette, what: str, finding: str, title: str
+) -> Picture:
+    """A row for each claim: the paper's difference, and ours with its 95 % interval in the look of its verdict."""
     printed = [(claim.paper, name) for name, claim in zip(names, claims, strict=True)]
     traces = [dots(printed, "paper", "%{y}, paper: %{x:+.1f} points", paper_mark(palette))]
-    for verdict, (symbol, width, colour, title) in VERDICTS.items():
+    for verdict, (symbol, width, colour, words) in VERDICTS.items():
         of_verdict = [(name, claim) for name, claim in zip(names, claims, strict=True) if claim.verdict == verdict]
         marks = dots(
             [(claim.ours, name) for name, claim in of_verdict],
-            title,
+            words,
             "%{y}, ours: %{x:+.2f} points",
             mark(symbol, 10, getattr(palette, colour), getattr(palette, colour), width),
             error_x=error_bars(
@@ -52,18 +66,13 @@ def differences(column: Any, palette: Palette, disagreeing: bool = False) -> Pic
             ),
         )
         traces.append(marks)
-    numbers = Counter(claim.verdict for claim in measured)
-    counts = listing([f"{numbers[verdict]} {verdict}" for verdict in VERDICTS if numbers[verdict]])
-    finding = f"Of {len(measured)} differences that the paper's numbers claim, {counts}; {len(claims)} are drawn."
-    against = [f"{claim.left} against {claim.right}" for claim in measured if claim.verdict == "contradicted"]
-    finding += f" The other sign: {listing(against)}." if against else ""
     return dot_plot(
         palette,
         traces,
         names,
-        f"Dot plot of differences in accuracy, the paper's and ours ({column.badge})",
+        what,
         finding,
-        title=f"{title_of(column)}: the paper's differences, and ours",
+        title=title,
         shapes=[up_paper(0, edge(palette.muted, 1.5))],
         xaxis=axis("points of accuracy"),
     )

@@ -1,13 +1,15 @@
-"""All tables: how many of the paper's numbers are measured, and how many of its claims hold."""
+"""All tables: five questions on the method, and how many of the paper's claims hold."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from retrofit_app import widgets
+from retrofit_app import runs, widgets
 from retrofit_app.figures import Palette, escaped
-from retrofit_app.figures.booktable import MINUS, Column, Line, Table
+from retrofit_app.figures.paper.questions import QUESTIONS, answer, answer_words, question_dots
 from retrofit_app.figures.paper.totals import totals
 from retrofit_app.runs import paper
 from retrofit_app.runs.paper import FULLEST, Stamp
@@ -21,22 +23,13 @@ from .one import files
 READING = (
     "A claim is a difference between two methods in the paper. It is agreed if ours has its sign, contradicted if ours has the "
     "opposite one, and undecided if our 95 % interval contains 0. Each counts once, at its fullest measured scale. A method with "
-    "several scores counts with its best one: in brackets ours, in the paper maybe another."
+    "several scores counts with its best one: in brackets ours, in the paper maybe another. A question's plot has a row a "
+    "column, with our method that leads most in the paper."
 )
-
-FAILED = (
-    Column("claim", "Which row is ahead of which in the paper.", is_number=False),
-    Column("paper", "Points, with their standard deviation."),
-    Column("ours", "Points."),
-    Column("95 %", "Our interval."),
-    Column("measured with", "Our scale, and whether our interval covers test images alone.", is_number=False),
-)
-NOISE = "The paper's noise explains a claim whose difference lies within two of its deviations, from 0 and from our interval."
-CLAIMS = "Claims of the paper with the other sign here"
 
 
 def every(stamp: Stamp, palette: Palette) -> None:
-    """Draw the report's summary, whose tables can be opened."""
+    """Draw five questions and the report's summary, whose tables can be opened."""
     from retrofit_core.experiments.report import summary_of, verdicts
 
     names, columns = paper.names(), columns_of(stamp)
@@ -46,52 +39,38 @@ def every(stamp: Stamp, palette: Palette) -> None:
         f"**Of {len(decided)} comparable claims of the paper {agreed} agreed, {undecided} undecided, {contradicted} "
         f"contradicted.**  \nOf {summary.numbers} numbers that the paper prints, {summary.measured()} are measured."
     )
-    of_each = {name: summary_of(of_table) for name, of_table in columns.items()}
-    choosing("paper-totals", totals(summary, of_each, names, palette), parameters.to_table)
     if widgets.unfolds("How to read this", "paper-reading", "What a claim is."):
         st.caption(escaped(READING))
-    tables_of = [
-        [line for name in names for line in failed(name, names[name], summary, noise)] for noise in (False, True)
-    ]
-    beyond, within = (Table(CLAIMS, FAILED, tuple(lines)) for lines in tables_of)
-    if any(tables_of):
+    origin = widgets.Several("paper", f"All tables of the paper; retrofit-workbench {runs.library()}")
+    places = [place for _ in range(3) for place in st.columns(2, gap="medium")]  # in this order on a phone, too
+    for (name, question), place in zip(QUESTIONS.items(), places, strict=False):
+        claims = answer(question, summary)
+        heading = f"**{question.words}** {escaped(answer_words(claims))}"
+        with place:
+            if claims:
+                draw = partial(question_dots, question, claims)
+                widgets.chart(f"paper-{name}", draw, palette, origin, heading=heading, below="")
+            else:
+                st.markdown(heading)
+    st.header("Table by table", anchor=False)
+    of_each = {name: summary_of(of_table) for name, of_table in columns.items()}
+    choosing("paper-totals", totals(summary, of_each, names, palette), parameters.to_table)
+    if contradicted:
         st.header("The claims that failed here", anchor=False)
-        counts = [sum(not line.heading for line in lines) for lines in tables_of]
-        st.markdown(
-            f"**{counts[0]} that the paper's noise does not explain.** Causes that we tested are in docs/findings.md.",
-            help=NOISE,
-        )
-    with st.container(key="paper-failed"):
-        if beyond.lines:
-            st.html(beyond.html(palette))
-        if within.lines:
-            with st.expander(f"{counts[1]} more that the paper's noise explains"):
-                st.html(within.html(palette))
+        st.markdown("\n".join(f"- {escaped(line)}" for line in failed(decided)))
+        st.caption("Causes that we tested are in docs/findings.md. Each claim is in its table.")
     files(stamp, list(names), FULLEST, "all-tables")
 
 
-def failed(name: str, title: str, summary: Any, noise: bool) -> list[Line]:
-    """A table's contradicted claims under its title, within or beyond the paper's own noise."""
-    lines = [
-        Line(
-            (
-                f"{claim.column}: {sides}",
-                *(number.replace("-", MINUS) for number in numbers),
-                f"{count.badge}{', one seed' * (claim.seeds == 1)}",
-            )
-        )
-        for count in summary.counts
-        for claim in count.claims
-        if count.table == name and claim.verdict == "contradicted" and is_noise(claim) is noise
-        for sides, *numbers in [claim.words[:4]]
-    ]
-    return [Line((), heading=title), *lines] if lines else []
-
-
-def is_noise(claim: Any) -> bool:
-    """Whether the paper's difference is within two of its deviations of 0 and of ours."""
-    low, high = claim.interval
-    return claim.is_noise and low - 2 * claim.deviation <= claim.paper <= high + 2 * claim.deviation
+def failed(claims: Sequence[Any]) -> list[str]:
+    """The contradicted claims in one line an opponent, those with most first."""
+    contradicted, all_ = Counter[str](), Counter[str]()
+    for claim in claims:
+        score = f"{claim.left.partition(', ')[2]} against " if ", " in claim.left else "our methods against "
+        against = score + (claim.right.partition(", ")[2] or claim.right)
+        all_[against] += 1
+        contradicted[against] += claim.verdict == "contradicted"
+    return [f"{against}: {count} of {all_[against]}" for against, count in contradicted.most_common() if count]
 
 
 def columns_of(stamp: Stamp) -> dict[str, Sequence[Any]]:

@@ -1,4 +1,4 @@
-"""One of the paper's tables: its cells beside ours, the choice of rows, a cell's recipe, pictures, files."""
+"""One of the paper's tables: its cells beside ours, the choice of rows, a cell's recipe, files."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from retrofit_app.shell import lectures
 from retrofit_app.widgets import copies, tables
 from retrofit_app.widgets.choosing import choosing
 
-from . import lecture, parameters, pictures, recipe
+from . import lecture, parameters, recipe
 from .parameters import PAPER, Place, Rows
 
 READING = (
@@ -44,10 +44,6 @@ def one(stamp: Stamp, palette: Palette) -> None:
     else:
         widgets.why(AGREEING)
     files(stamp, [name], place.scale, name)
-    drawn = {
-        name: [row for row in rows if row in of_column or not rule.disagreeing] for name, of_column in marked.items()
-    }
-    pictures.pictures(shown, columns, palette, drawn, rule.disagreeing)
     if place.cell:
         recipe.dialog(columns, place.cell)
 

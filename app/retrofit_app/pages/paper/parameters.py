@@ -66,16 +66,6 @@ def view(names: Collection[str]) -> str:
     return PAPER.one(option("view", list(VIEWS), usual, "view of this page"))
 
 
-def column(names: Sequence[str]) -> str:
-    """The picture's column, by default the first."""
-    return PAPER.one(option("column", names, names[0], "column with numbers of ours"))
-
-
-def picture(names: Sequence[str]) -> str:
-    """The chosen picture of a column."""
-    return PAPER.one(option("picture", names, names[0], "picture of this column"))
-
-
 def to_table(name: str) -> None:
     """Open another table, with the same choice of rows. For callbacks."""
     kept = {each: PAPER.current(each) for each in Rows.__dataclass_fields__ if PAPER.knows(each)}
