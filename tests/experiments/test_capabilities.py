@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from retrofit_core import METHODS
+from retrofit_core.networks.architectures import build
 from tests.marks import each_case
 from tests.networks import initialised, labels, mlp, normal
 from tests.properties import untouched
 from tests.test_contract import NETWORKS, VITS, options_for, reason, takes
-from tests.test_depths import vit
 
 pytestmark = pytest.mark.slow
 
@@ -19,6 +19,11 @@ SAMPLES, CLASSES = 20, 4
 ANY = "any modularizable architecture"
 
 # --- networks that fall into levels, and what is unusual in each ------------------------------------------------------
+
+
+def vit(depth, seed=0):
+    spec = {"hidden": 12, "depth": depth, "heads": 3, "mlp_width": 10, "classes": 4, "size": 8}
+    return build({"architecture": "vit", **spec}, seed).eval()
 
 
 class Recurrent(nn.Module):
