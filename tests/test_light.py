@@ -91,6 +91,19 @@ def test_the_command_line_answers_without_torch(tmp_path):
         assert (actual, heavy) == (code, []) and said in out + err, (line, out, err)
 
 
+@pytest.mark.slow
+def test_a_table_of_the_paper_is_shown_without_torch(tmp_path):
+    results = ROOT / "benchmarks" / "results" / "experiments"
+    code = f"""
+import sys
+from retrofit_core.experiments import table
+assert table("widths", results={str(results)!r}).column("1x, 1x").claims
+print([name for name in ("torch", "pandas", "scipy") if name in sys.modules])
+"""
+    done = python(code, tmp_path)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
 def test_help_texts_name_what_there_is():
     """They are written by hand, because the tables import torch."""
     tables = (

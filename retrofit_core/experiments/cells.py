@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from .paper import FIGURES, paper_values
@@ -61,12 +62,12 @@ class Table:
             return (FIGURES[self.name],)
         return tuple(dict.fromkeys(value.label for value in paper_values(self.name)))
 
-    @property
+    @cached_property
     def paper_rows(self) -> tuple[str, ...]:
         """The paper's rows."""
         return tuple(dict.fromkeys(value.row for value in paper_values(self.name)))
 
-    @property
+    @cached_property
     def rows(self) -> tuple[str, ...]:
         """All measured rows."""
         return tuple(dict.fromkeys((*rows_by_score(self.paper_rows), *self.more_rows)))

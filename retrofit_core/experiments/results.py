@@ -17,8 +17,6 @@ from ..system.files import read as content_of
 
 #: Folder of the tables, and of what they need, in a runs folder.
 FOLDER = "experiments"
-#: Names of a cell.
-PLACE = ("column", "row", "scale", "parents", "seed")
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Result:
     @property
     def place(self) -> tuple[Any, ...]:
         """Its cell."""
-        return tuple(getattr(self, name) for name in PLACE)
+        return self.column, self.row, self.scale, self.parents, self.seed
 
     def knows(self) -> np.ndarray:
         """(test images,) bool: which images the network gets right."""

@@ -43,13 +43,10 @@ OTHER_PARENT_FIRST = "samples of B"
 class Row:
     """A parsed row."""
 
-    name: str
     parent: int | None = None
     """A parent itself"""
     method: str = ""
     importance: str = "uniform"
-    best: bool = False
-    """Whether it is the best of the rows for each score"""
     changes: tuple[str, ...] = ()
 
     @property
@@ -71,14 +68,14 @@ def read_row(name: str) -> Row:
         ValueError: words are no method, score or change.
     """
     if name.startswith(PARENT):
-        return Row(name, parent=int(name.removeprefix(PARENT)))
+        return Row(int(name.removeprefix(PARENT)))
     method, *others = name.split(", ")
     known_name(CATALOGUE, VARIANTS.get(method, (method,))[0], "method")
     scores = [word for word in others if word in SCORES]
     changes = tuple(word for word in others if word not in SCORES and word != BEST)
     for word in changes:
         find({**OPTIONS, OF_ALL_DATA: {}, OTHER_PARENT_FIRST: {}}, word, "change of a row")
-    return Row(name, None, method, scores[0] if scores else "uniform", BEST in others, changes)
+    return Row(None, method, scores[0] if scores else "uniform", changes)
 
 
 def rows_by_score(rows: tuple[str, ...]) -> tuple[str, ...]:
