@@ -1,5 +1,7 @@
-"""Pictures of a run's levels, drawn once per run, level, score and theme."""
+"""Charts of a run's levels as values: the question that each answers and how it is drawn; drawn once per run, level and theme."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from retrofit_app import figures, runs
@@ -9,45 +11,90 @@ from retrofit_app.models.keep import keep
 from .readings import analysis, grouping, overview, record
 
 
+@dataclass(frozen=True)
+class Chart:
+    """A chart of a level."""
+
+    question: str
+    draw: Callable[..., Picture]
+    """From a run, a level (from 0) and a palette, with options of its own"""
+
+
+def _losses(entry: runs.Entry, level: int, palette: Palette) -> Picture:
+    levels = overview(entry)
+    return figures.level_losses(levels.table, levels.course, palette, level)
+
+
+def _fit(entry: runs.Entry, level: int, palette: Palette, neuron: int) -> Picture:
+    of_level = analysis(entry).levels[level]
+    targets, outputs = (each[:, neuron].double().numpy() for each in (of_level.targets, of_level.outputs))
+    return figures.fit_scatter(targets, outputs, f"Fused neuron {neuron}", palette)
+
+
+def _form(entry: runs.Entry, level: int) -> str:
+    return overview(entry).table["form"].iloc[level]
+
+
+CHARTS = {
+    "strip": Chart("Where is knowledge lost?", _losses),
+    "activations": Chart(
+        "Who responds alike?",
+        lambda entry, level, palette: figures.activations(grouping(entry, level), palette, height=400),
+    ),
+    "scores": Chart(
+        "How much does each neuron count?",
+        lambda entry, level, palette, score: figures.score_histogram(
+            grouping(entry, level, score), figures.title(score), palette
+        ),
+    ),
+    "ribbon": Chart(
+        "Which network's neurons does each group merge?",
+        lambda entry, level, palette, score: figures.ribbon(
+            grouping(entry, level, score), palette, grouping(entry, level)
+        ),
+    ),
+    "clusters": Chart(
+        "Which neurons does each group merge?",
+        lambda entry, level, palette, score, **look: figures.clusters(
+            grouping(entry, level, score), palette, height=360, reference=grouping(entry, level), **look
+        ),
+    ),
+    "agreement": Chart(
+        "Do the scores group differently?",
+        lambda entry, level, palette: figures.agreement_matrix(analysis(entry).levels[level].agreement, palette),
+    ),
+    "curve": Chart(
+        "How did the fit go?",
+        lambda entry, level, palette: figures.loss_curve(record(entry).levels[level].curve, palette),
+    ),
+    "residual": Chart(
+        "What does this level lose?",
+        lambda entry, level, palette: figures.residual_bars(record(entry).levels[level], palette, _form(entry, level)),
+    ),
+    "plane": Chart(
+        "Approximation error around the level's weights",
+        lambda entry, level, palette: figures.loss_plane(
+            analysis(entry).levels[level].plane, palette, _form(entry, level)
+        ),
+    ),
+    "fit": Chart("Does it reach its target?", _fit),
+}
+
+
 @keep(300)
-def picture(entry: runs.Entry, kind: str, palette: Palette, level: int = 0, **options: Any) -> Picture:
-    """A picture of a run's levels.
+def picture(
+    entry: runs.Entry,
+    name: str,
+    palette: Palette,
+    level: int = 0,
+    large: tuple[int, float] | None = None,
+    **options: Any,
+) -> Picture:
+    """One of CHARTS of a run's level.
 
     Args:
-        options: arguments of this kind of picture; all take `large`, the height for a projector and how much larger
-            everything is than on a page of 720 px.
+        large: the height for a projector, and how much larger everything is than on a page of 720 px.
+        options: the chart's own.
     """
-    large = options.pop("large", None)
-    drawn = _drawn(entry, kind, level, palette, options)
+    drawn = CHARTS[name].draw(entry, level, palette, **options)
     return figures.enlarged(drawn, *large) if large else drawn
-
-
-def _drawn(entry: Any, kind: str, level: int, palette: Palette, chosen: dict[str, Any]) -> Picture:
-    if kind == "strip":
-        levels = overview(entry)
-        return figures.level_losses(levels.table, levels.course, palette, level)
-    if kind == "agreement":
-        return figures.agreement_matrix(analysis(entry).levels[level].agreement, palette, **chosen)
-    if kind in ("ribbon", "clusters"):
-        grouped, run = grouping(entry, level, chosen.pop("score")), grouping(entry, level)
-        return getattr(figures, kind)(grouped, palette, reference=run, height=360, **chosen)
-    report = record(entry).levels[level]
-    if kind == "curve":
-        return figures.loss_curve(report.curve, palette, **chosen)
-    if kind == "residual":
-        return figures.residual_bars(report, palette, overview(entry).table["form"].iloc[level])
-    if kind == "activations":
-        return figures.activations(grouping(entry, level), palette, height=400)
-    if kind == "scores":
-        grouped = grouping(entry, level, chosen.pop("score", None), chosen.pop("seed", 0))
-        return figures.score_histogram(grouped, chosen["name"], palette)
-    level_analysis = analysis(entry).levels[level]
-    if kind == "plane":
-        return figures.loss_plane(level_analysis.plane, palette, overview(entry).table["form"].iloc[level])
-    neuron = chosen["neuron"]
-    return figures.fit_scatter(
-        level_analysis.targets[:, neuron].double().numpy(),
-        level_analysis.outputs[:, neuron].double().numpy(),
-        f"Fused neuron {neuron}",
-        palette,
-    )

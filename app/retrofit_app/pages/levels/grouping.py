@@ -6,7 +6,7 @@ from retrofit_app import figures, widgets
 from retrofit_app.address import neurons
 from retrofit_app.figures import escaped, title
 from retrofit_app.runs import methods
-from retrofit_app.widgets import readings
+from retrofit_app.widgets import pictures, readings
 
 from .parameters import LEVELS, VIEWS
 from .view import View
@@ -55,7 +55,7 @@ def grouping(view: View) -> None:
 
 def ribbon(view: View) -> None:
     """Draw how the networks' neurons run into the chosen score's groups."""
-    heading = "**Which network's neurons does each group merge?**"
+    heading = f"**{pictures.CHARTS['ribbon'].question}**"
     if not view.of_run(view.look.score):
         heading += f" As {title(view.look.score)} would group them; the run used {title(methods.score(view.entry))}."
     reading = (
@@ -86,14 +86,13 @@ def planes(view: View) -> None:
 
         with column:
             view.chart(
-                key,
+                "clusters",
                 f"**{escaped(title(score))}**" + (" (this run)" if view.of_run(score) else ""),
-                kind="clusters",
+                key=key,
                 score=score,
                 picked=tuple(view.picked),
                 lasso=not phone,
-                on_select=pick,
-                selection_mode=("points", "lasso"),
+                select={"on_select": pick, "selection_mode": ("points", "lasso")},
             )
     st.html(figures.cluster_key(len(view.report.widths), sum(view.report.widths), view.palette))
     if not view.lecture:
@@ -132,7 +131,7 @@ def agreement(view: View) -> None:
     words = escaped(figures.agreement_words(view.analysis.agreement))
     if len(view.scores) > 1:
         with st.container(width=460):
-            view.chart("agreement", f"**Do the scores group differently?** {words}", below="")
+            view.chart("agreement", f"**{pictures.CHARTS['agreement'].question}** {words}", below="")
     else:
         st.markdown(words)
     view.missing()

@@ -1,7 +1,5 @@
 """The five steps inside a level; grouping has its own file."""
 
-from typing import Any
-
 import numpy as np
 import streamlit as st
 
@@ -9,7 +7,7 @@ from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import Neurons, escaped, title
 from retrofit_app.models import outputs, sources
 from retrofit_app.runs import methods
-from retrofit_app.widgets import readings
+from retrofit_app.widgets import pictures, readings
 
 from .grouping import grouping
 from .parameters import LEVELS
@@ -22,7 +20,7 @@ def activations(view: View) -> None:
         "Neurons that respond alike to the same samples are close together, whichever network they come from. They are worth "
         "merging."
     )
-    view.chart("activations", "**Who responds alike?**")
+    view.chart("activations")
 
 
 def importance(view: View) -> None:
@@ -35,14 +33,7 @@ def importance(view: View) -> None:
     for column, score in zip(columns, view.scores, strict=True):
         with column:
             heading = f"**{escaped(title(score))}**" + (" (this run)" if score == methods.score(view.entry) else "")
-            options: dict[str, Any] = {"score": score} if view.analysis is not None else {}
-            view.chart(
-                f"scores-{score}",
-                heading,
-                kind="scores",
-                name=title(score),
-                **options,
-            )
+            view.chart("scores", heading, key=f"scores-{score}", score=score)
     view.missing()
 
 
@@ -111,9 +102,8 @@ def one_neuron(run: Neurons) -> None:
 def detail(view: View) -> None:
     """Draw one fused neuron: its members, and its output against its target."""
     grouped, neuron = readings.grouping(view.entry, view.index), int(view.look.neuron)
-    heading = "**Does it reach its target?**"
     if view.lecture:
-        view.chart("fit", f"{heading} Fused neuron {neuron}", neuron=neuron)
+        view.chart("fit", f"**{pictures.CHARTS['fit'].question}** Fused neuron {neuron}", neuron=neuron)
         return
     one_neuron(grouped)
     rows = np.flatnonzero(grouped.labels == neuron)
@@ -121,7 +111,7 @@ def detail(view: View) -> None:
         "…" if len(rows) > readings.MEMBERS else ""
     )
     st.markdown(f"{figures.members_words(grouped, neuron)} {named}")
-    view.chart("fit", heading, neuron=neuron)
+    view.chart("fit", neuron=neuron)
 
 
 def fit(view: View) -> None:
@@ -160,30 +150,19 @@ def fit(view: View) -> None:
 
 def course(view: View) -> None:
     """Draw the fit's curve, or a closed form's residual."""
-    report = view.report
-    if not report.curve:
-        view.chart(
-            "residual",
-            "**What does this level lose?**",
-        )
-        return
-    view.chart("curve", "**How did the fit go?**")
+    view.chart("curve" if view.report.curve else "residual")
 
 
 def plane(view: View) -> None:
     """Draw the level's approximation error around its weights."""
-    heading = "**Approximation error around the level's weights**"
-    if view.analysis is None or "quadratic" not in view.analysis.plane:
-        st.markdown(heading)
+    if view.analysis is not None and "quadratic" in view.analysis.plane:
+        view.chart("plane")
+        return
+    st.markdown(f"**{pictures.CHARTS['plane'].question}**")
     if view.analysis is None:
         widgets.why("The analysis contains this error around the weights. This run has no analysis.")
-    elif "quadratic" not in view.analysis.plane:
-        widgets.why(f"There is no picture: {view.analysis.plane.get('why', 'it was not computed for this level.')}")
     else:
-        view.chart(
-            "plane",
-            heading,
-        )
+        widgets.why(f"There is no picture: {view.analysis.plane.get('why', 'it was not computed for this level.')}")
 
 
 DRAWN = {"activations": activations, "importance": importance, "grouping": grouping, "targets": targets, "fit": fit}

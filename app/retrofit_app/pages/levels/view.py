@@ -7,7 +7,7 @@ import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.address import neurons
-from retrofit_app.figures import Neurons, Palette, Picture, escaped, same_numbers, title
+from retrofit_app.figures import Neurons, Palette, escaped, same_numbers, title
 from retrofit_app.runs import methods
 from retrofit_app.widgets import pictures, readings
 
@@ -69,32 +69,34 @@ class View:
 
     def chart(
         self,
-        key: str,
-        heading: str,
+        name: str,
+        heading: str = "",
         *,
-        kind: str | None = None,
+        key: str = "",
         below: str | None = None,
         reading: str = "",
+        select: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        """Draw one of the level's pictures."""
-        selection = {name: options.pop(name) for name in ("on_select", "selection_mode") if name in options}
+        """Draw one of CHARTS of the level, by default under its question.
+
+        Args:
+            key: where a name is drawn several times.
+            select: on_select and selection_mode of st.plotly_chart.
+            options: the chart's own.
+        """
         if self.lecture:
             options["large"] = (self.tall(HEIGHT), self.lecture)
-
-        def draw(colours: Palette) -> Picture:
-            return pictures.picture(self.entry, kind or key, colours, self.index, **options)
-
         widgets.chart(
-            key,
-            draw,
+            key or name,
+            lambda colours: pictures.picture(self.entry, name, colours, self.index, **options),
             self.palette,
             self.entry,
-            heading=heading,
+            heading=heading or f"**{pictures.CHARTS[name].question}**",
             below=below,
             reading=reading,
             bare=bool(self.lecture),
-            **selection,
+            **(select or {}),
         )
 
     def grouping(self, score: str | None = None, seed: int = 0) -> Neurons:
