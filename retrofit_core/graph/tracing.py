@@ -241,6 +241,10 @@ class _Recorder(SchemaCheckMode):  # torch allows three classes of modes at this
         self.flip = flip
         self.modules: list[str] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else the first operation imports torch's compiler: 3 seconds and 140 MB
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = func(*args, **(kwargs or {}))
         if len(self.calls) == self.flip:
