@@ -14,6 +14,7 @@ from . import baselines
 from .baselines.auto import Auto
 from .catalogue import CATALOGUE, CONTROL, OURS, PAPER, Line
 from .fusion.algorithm import Retrofit
+from .fusion.fit import Gradient
 from .fusion.importance import IMPORTANCE, Importance, Uniform, as_importance
 from .fusion.results import FusionResult
 from .fusion.task import Algorithm, Takes, Task, carry_out, planned
@@ -58,7 +59,7 @@ class Method(Line[type[Algorithm]]):
             takes,
             parents=grouping.parents,
             equal_widths=grouping.equal_widths,
-            any_architecture=not fit.needs_inputs,
+            any_architecture=issubclass(fit, Gradient),
         )
 
     @property

@@ -14,6 +14,7 @@ from retrofit_core.fusion.alignment import Group
 from retrofit_core.fusion.grouping import Grouping
 from retrofit_core.graph.graph import load, weights_of
 from retrofit_core.graph.network import Network, networks_of
+from retrofit_core.graph.norms import reset_statistics
 from retrofit_core.graph.tracing import trace_all
 from retrofit_core.system.monitor import Monitor
 
@@ -89,6 +90,15 @@ def _identified(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str)) else id(value)
 
 
+@torch.no_grad()
+def outputs_of_layers(net: Network, x: Tensor) -> list[Tensor]:
+    """For each layer, (N, width) its outputs at all positions."""
+    values = net.graph.run(net.weights, net.graph.given([x]), [layer.place for layer in net.layers])
+    return [
+        values[layer.place].movedim(axis, -1).flatten(0, -2) for layer, axis in zip(net.layers, net.axes, strict=True)
+    ]
+
+
 def net_of(model: nn.Module, x: Tensor) -> tuple[Network, list[Group]]:
     """A network as baselines see it, and its groups of neurons."""
     (net,) = networks_of([model], x, parts=False)
@@ -104,6 +114,13 @@ def repair(fused: nn.Module, parents: Sequence[nn.Module], x: Tensor) -> dict[st
     facts = rescale(nets[-1], goals, [x])
     load(fused, nets[-1].weights)
     return facts
+
+
+def kept_norms(model: nn.Module, x: Tensor) -> None:
+    """Give a network's BatchNorms the statistics of what they read; scale and shift make up for them."""
+    weights = weights_of(model)
+    reset_statistics(trace_all(model, x), weights, [[x]])
+    load(model, weights)
 
 
 def renew_norms(model: nn.Module, x: Tensor) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from retrofit_core.fusion.fit.heads import joint_basis
 from retrofit_core.graph.graph import weights_of
+from retrofit_core.graph.heads import joint_basis
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
 from tests.families import NETWORKS, VIT

@@ -7,7 +7,7 @@ from retrofit_core import METHODS, build, train
 from retrofit_core.baselines import auto
 from retrofit_core.data import load
 from retrofit_core.fusion.fit import Ridge
-from retrofit_core.graph import scores as graph_scores
+from retrofit_core.fusion.importance import Conductance
 from tests.marks import each_case
 from tests.networks import labels, normal, seeded
 from tests.properties import assert_same_tensors, untouched
@@ -266,7 +266,7 @@ def test_a_candidates_exception_is_noted_and_the_others_are_tried(stage, monkeyp
 
         return fails
 
-    owner, name = (graph_scores, "conductance") if stage == "scores" else (auto.Retrofit, stage)
+    owner, name = (Conductance, "scores") if stage == "scores" else (auto.Retrofit, stage)
     monkeypatch.setattr(owner, name, failing(getattr(owner, name)))
     result = METHODS["Auto"](parents, (x, y), importance_data=[(x, y)] * 2, device="cpu")
     left_out, tried = result.config["left_out"], result.config["candidates"]

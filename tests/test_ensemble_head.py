@@ -50,7 +50,7 @@ def test_a_head_that_can_fit_them_says_what_the_ensemble_says(options):
 @pytest.mark.parametrize("method", ["KF-Linear", "KF-Gradient"])
 def test_all_its_error_is_the_distance_from_the_ensemble(method):
     """Each parent says what the ensemble says, so that nothing is lost by grouping."""
-    models, fit = parents(5), {"epochs": 2, "boundaries": "layers"} if method == "KF-Gradient" else {}
+    models, fit = parents(5), {"epochs": 2} if method == "KF-Gradient" else {}
     result = METHODS[method](models, X, head="ensemble", device="cpu", **fit)
     level, targets = result.levels[-1], by_loop(models, X, [[1 / 3] * 4] * 3)
     missed = (result.model(X) - targets).square().sum().item() * level.scores.view(3, 4).sum(0)[0].item()

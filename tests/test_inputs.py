@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from retrofit_core import METHODS, compare, giving_logits
 from retrofit_core.fusion.importance import Conductance
 from retrofit_core.fusion.importance.scoring import importance_scores
-from retrofit_core.networks.packing import each_of, packing_of, taking
+from retrofit_core.networks.packing import each_of
 from tests.marks import each_case, spread
 from tests.networks import initialised, labels, normal
 
@@ -179,13 +179,9 @@ def test_the_path_of_tokens_is_that_of_their_embeddings():
     embedded = model.table(IDS).detach()
     model.table = nn.Identity()
     expected = importance_scores(model, embedded, Y, "conductance")
-    packing = packing_of(IDS)
-    assert packing is not None and packing.whole is not None
-    model, x = taking(pair(Words, 0)[0], packing), packing.pack(IDS).double()
-    found = importance_scores(model, x, Y, Conductance().for_whole_numbers(packing.whole))
+    found = importance_scores(pair(Words, 0)[0], IDS, Y, Conductance())
     assert all(torch.allclose(a, b, rtol=1e-9) for a, b in zip(found.values[1:], expected.values, strict=True))
     assert found.report["completeness_gap"][1:] == pytest.approx(expected.report["completeness_gap"])
-    assert not nn.modules.module._global_forward_hooks
 
 
 # --- every method -----------------------------------------------------------------------------------------------------
@@ -285,7 +281,7 @@ def test_compare_measures_dict_batches():
 
 
 def test_a_network_that_becomes_one_level_is_said_to_be_so():
-    result = METHODS["KF-Gradient"](pair(Masked), mask(), epochs=1)
+    result = METHODS["KF-Gradient"](pair(Masked), mask(), epochs=1, boundaries=1)
     assert "a single level" in result.note and "distillation" in result.note
 
 

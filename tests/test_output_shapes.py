@@ -67,11 +67,8 @@ MATCHES_VALUES = {
     "LP": {"epochs": 1},
 }
 ANCESTOR = ("Task-Arithmetic", "TIES", "DARE")
-#: What needs an axis of neurons, or a head that is a layer.
-CANNOT = {
-    ("squeezed", name): "one number for each sample, a tensor without an axis of neurons"
-    for name in ("HF-Gradient", "KF-Gradient")
-} | {(network, "LP"): "so there is no head to train alone" for network in ("squeezed", "sequences", "dense")}
+#: What needs a head that is a layer.
+CANNOT = {(network, "LP"): "so there is no head to train alone" for network in ("squeezed", "sequences", "dense")}
 
 
 def case(name):

@@ -10,9 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.norm_statistics import reset_statistics
 from tests.marks import each_case, spread
 from tests.networks import labels, normal
+from tests.properties import kept_norms
 
 pytestmark = pytest.mark.slow
 
@@ -171,7 +171,7 @@ def test_a_layer_with_a_forward_of_its_own_is_no_plain_layer(kind, name, options
     torch.manual_seed(0)
     net, shape = OWN_LAYERS[kind]()
     x = normal(120, *shape).float()
-    reset_statistics(net.eval(), x)
+    kept_norms(net.eval(), x)
     fused = METHODS[name]([net, copy.deepcopy(net)], x, **options).model
     with torch.no_grad():
         torch.testing.assert_close(fused(x), net(x), rtol=1e-3, atol=1e-4)
@@ -193,7 +193,7 @@ def test_a_batchnorm_that_scales_otherwise_keeps_its_function():
     torch.manual_seed(0)
     net, x = nn.Sequential(nn.Linear(6, 8), OnePlus(8), nn.ReLU(), nn.Linear(8, 3)).eval(), X * 3
     same = copy.deepcopy(net)
-    reset_statistics(same, x)
+    kept_norms(same, x)
     with torch.no_grad():
         torch.testing.assert_close(same(x), net(x))
 

@@ -36,15 +36,6 @@ class Decides(nn.Module):
         return self.b(h) if h.isfinite().all() else self.c(h)
 
 
-class Tied(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Linear(64, 64), nn.Linear(64, 10)
-
-    def forward(self, x):
-        return self.b(self.a(self.a(x.flatten(1)).relu()).relu())
-
-
 class Recurrent(nn.Module):
     def __init__(self):
         super().__init__()
@@ -120,7 +111,6 @@ PROVOKED: dict[str, str | Callable] = {
         "HF-Linear", lambda: residual(0), lambda: residual(1), importance="deeplift", importance_data="fusion"
     ),
     "The network cannot be traced": fusing("KF-Linear", Decides, Decides),
-    "Two layers share their weights": fusing("KF-Gradient", Tied, Tied, epochs=1),
     "Neurons cannot be followed": fusing("Git-Re-Basin", Recurrent, Recurrent),
     "The network returns several tensors": fusing("KF-Linear", Two, Two),
     "The network returns one number": fusing("Ensemble", lambda: mlp(classes=1), lambda: mlp(classes=1)),
@@ -161,7 +151,6 @@ CURED: dict[str, Callable] = {
     "A score needs labels": fusing("KF-Linear", mlp, mlp, data=lambda x, y: x, active=True),
     "DeepLIFT on a residual network": fusing("HF-Linear", lambda: residual(0), lambda: residual(1)),
     "The network cannot be traced": fusing("Average", Decides, Decides),
-    "Two layers share their weights": fusing("KF-Gradient", Tied, Tied, boundaries=1, epochs=1),
     "Neurons cannot be followed": fusing("KF-Gradient", Recurrent, Recurrent, epochs=1),
     "The network returns several tensors": fusing("KF-Linear", Two, Two, logits=0),
     "The network returns one number": fusing("KF-Linear", lambda: mlp(classes=1), lambda: mlp(classes=1)),

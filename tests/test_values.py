@@ -61,12 +61,12 @@ def test_the_data_of_a_score_are_given_once_inside_it_or_beside_it():
 @each_case(
     "more, message",
     [
-        ({"fit": None}, "fit is of type NoneType. Pass one of Ridge, Gradient, a name"),
+        ({"fit": None}, "fit is of type NoneType. Pass one of Ridge, Gradient, or a name"),
         (
             {"grouping": 3},
-            r"grouping is of type int. Pass one of Hungarian, KMeans, .* your own Grouper, or a function\.$",
+            r"grouping is of type int. Pass one of Hungarian, KMeans, .*, or a function\.$",
         ),
-        ({"fit": lambda fitting: None}, "fit is of type function. Pass one of Ridge, Gradient, .* or your own Fit\\.$"),
+        ({"fit": lambda fitting: None}, "fit is of type function. Pass one of Ridge, Gradient, or a name .*\\.$"),
         ({"class_shares": torch.ones(2, 4)}, "class_shares have no effect with head='scores'"),
         ({"head": "shares", "class_shares": torch.ones(3, 4)}, r"class_shares of shape \(2, 4\)"),
     ],
@@ -167,8 +167,7 @@ def test_the_config_of_a_result_holds_everything_that_decided_it():
         grouping=KMeans(restarts=2),
         fit=Gradient(epochs=1, weighted_loss=True),
         importance=Conductance(DATA, steps=2, normalise_scores=False),
-        boundaries="preactivations",
-        leaves=("1",),
+        boundaries=("0",),
         seed=3,
     )
     expected = {
@@ -180,8 +179,7 @@ def test_the_config_of_a_result_holds_everything_that_decided_it():
         "importance": "conductance",
         "steps": 2,
         "normalise_scores": False,
-        "boundaries": "preactivations",
-        "leaves": ("1",),
+        "boundaries": ("0",),
         "seed": 3,
         "samples": 40,
         "head": "scores",

@@ -12,12 +12,12 @@ from ..fusion.alignment import AlignedGroup, Alignment, Group, Part, mapped
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.grouping import Grouping
 from ..fusion.importance import Scores, importance_name
+from ..fusion.importance.scoring import check_scores
 from ..fusion.moments import Moments
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Algorithm, Plan, Takes, Task
 from ..graph.graph import Weights, load
 from ..graph.network import Network
-from ..graph.scores import check_scores
 from ..networks.code import check_same_code, parent_names
 from ..networks.norm_statistics import has_statistics
 from ..networks.outputs import say_what_is_left

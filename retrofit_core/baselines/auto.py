@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..data.sampling import balanced
-from ..fusion.algorithm import GraphPlan, Retrofit
+from ..fusion.algorithm import FusionPlan, Retrofit
 from ..fusion.eligibility import check_inputs, check_outputs
 from ..fusion.fit import Gradient, Ridge
 from ..fusion.grouping import Hungarian
@@ -223,7 +223,7 @@ class Auto(Algorithm):
         for title, (method, fusion) in plan.trials.items():
             monitor.emit("phase", name=title)
             with _noting(left_out, title):
-                if isinstance(fusion, GraphPlan) and fusion.task.importance.needs_data:
+                if isinstance(fusion, FusionPlan) and fusion.task.importance.needs_data:
                     scores = scores or fusion.scores()  # conductance does not depend on centring
                     fusion.fusion.scored = scores
                 results[title] = method.run(fusion)

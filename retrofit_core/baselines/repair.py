@@ -16,8 +16,8 @@ from ..fusion.alignment import Group, mapped
 from ..graph.graph import Graph, name_of
 from ..graph.layers import Operation
 from ..graph.network import Network
+from ..graph.norms import Sums, channel_sums, is_dead, moments_of, norms_of
 from ..graph.walk import Walk
-from ..networks.norm_statistics import Sums, channel_sums, is_dead, moments_of
 from ..system.device import MEMORY
 from ..system.monitor import Monitor
 from .watch import batches_of
@@ -39,11 +39,7 @@ def reset_norms(
     Returns:
         Facts: kind "reset", number of "layers" that were set, and of their "dead" neurons, which do not vary.
     """
-    norms = {
-        node.all_input_nodes[0]: [graph.names[vector] for vector in node.args[3:5] if isinstance(vector, fx.Node)]
-        for node in graph.nodes
-        if name_of(node) == "batch_norm" and node.args[3] in graph.names and graph.users[node.args[3]] == [node]
-    }
+    norms = {node.all_input_nodes[0]: names[:2] for node, names in norms_of(graph).items()}
     facts = {"kind": "reset", "layers": len(norms), "dead": 0}
     for x, walk in _in_order(graph, weights, leaves, list(norms), monitor, memory):
         sums = None

@@ -9,9 +9,9 @@ from torch import Tensor, fx
 
 from ..fusion.alignment import Group, Point
 from ..fusion.importance import Importance, Scores
+from ..fusion.importance.scoring import parents_scores
 from ..graph.blocks import Block
 from ..graph.network import Network
-from ..graph.scores import parents_scores
 from ..system.monitor import Monitor
 
 

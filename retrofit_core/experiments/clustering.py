@@ -13,9 +13,9 @@ from torch import Tensor
 
 from ..fusion.grouping import KMeans, level_generator
 from ..fusion.importance import as_importance
+from ..fusion.importance.scoring import check_scores, parents_scores
 from ..fusion.results import principal_components
 from ..graph.network import Network, networks_of
-from ..graph.scores import check_scores, parents_scores
 from ..inspection.analysis.groups import agreement
 from ..runs import RunConfig, read_inputs
 from ..system.monitor import Monitor

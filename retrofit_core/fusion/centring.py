@@ -5,17 +5,13 @@ logits over samples of all classes estimate this preference (the logit adjustmen
 answers in place of class frequencies). Ours, not the paper's.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
 from ..networks.copies import copies
 from ..networks.outputs import GivingLogs
 from ..networks.wrappers import wrapper_of
-from ..system.device import exact, of, on_device
-from .task import Task
+from ..system.device import exact, of
 
 BATCH = 400
 
@@ -31,27 +27,6 @@ def centred(model: nn.Module, inputs: Tensor) -> nn.Module:
     """
     (copied,) = copies({"the network": model}).values()
     return shifted(model, inputs[:1], mean_logits(copied, inputs))
-
-
-def parents_means(task: Task) -> list[list[float]]:
-    """Mean of each logit of each parent over all samples of a task."""
-    inputs, _ = task.samples()
-    return [mean_logits(on_device(parent, task.device), inputs).tolist() for parent in task.parents]
-
-
-def recentred(task: Task, means: Sequence[Sequence[float]] | None) -> Task:
-    """The task with copies of the parents from whose logits these numbers are subtracted; None: the task itself.
-
-    Raises:
-        ValueError: no bias adds to the logits of a parent.
-    """
-    if means is None:
-        return task
-    parents = [
-        shifted(parent, task.inputs[:1], torch.tensor(mean, dtype=torch.float64), f"parent {k}")
-        for k, (parent, mean) in enumerate(zip(task.parents, means, strict=True))
-    ]
-    return replace(task, parents=parents)
 
 
 @torch.no_grad()

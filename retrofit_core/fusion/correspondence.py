@@ -5,21 +5,24 @@ from dataclasses import replace
 from itertools import groupby
 
 import torch
-from torch import Tensor
 
 from ..graph.groups import Groups
 from ..graph.network import Network
-from ..graph.spaces import Space, Spaces
+from ..graph.spaces import Space
 from ..system.refusals import Refusal, cures_of
 from .grouping import Grouper
 
 
-def aligned(nets: Sequence[Network]) -> list[Network]:
-    """The networks, of which deeper ones show only as many layers as the last one, the fused network.
+def aligned(nets: Sequence[Network], *, apart: bool = False) -> list[Network]:
+    """The networks, of which deeper ones show only as many layers as the last one, the fused network, with common numbers of the
+    spaces that their layers make.
 
     Between two changes of the number of positions (the stages of a convolutional network), neighbouring layers of a deeper
     network count as one, as equally many as possible, longer runs last; their neurons are those of its last layer. Networks of
-    other stages, and those that the fused network exceeds, are returned as they are.
+    other stages, those that the fused network exceeds, and those whose layers share other neurons, are returned as they are.
+
+    Args:
+        apart: whether layers that share neurons in some networks alone may be grouped apart.
     """
     *parents, fused = nets
     ours, found = _stages(fused), list(nets)
@@ -33,8 +36,9 @@ def aligned(nets: Sequence[Network]) -> list[Network]:
                 for (_, run), (_, own) in zip(stages, ours, strict=True)
                 for k in range(len(own))
             ]
-            found[number] = _showing(net, [*last, len(net.layers) - 1], fused) or net
-    return found
+            found[number] = replace(net, layers=[net.layers[own] for own in [*last, len(net.layers) - 1]])
+    found = _joined(found, apart)
+    return found if len({*map(str, map(_spaces_made, found))}) == 1 else list(nets)
 
 
 def _stages(net: Network) -> list[tuple[int, list[int]]]:
@@ -47,24 +51,42 @@ def _positions(net: Network, number: int) -> int:
     return net.spaces.neurons.shape(net.layers[number].place).numel() // net.widths[number]
 
 
-def _showing(net: Network, layers: Sequence[int], fused: Network) -> Network | None:
-    """A network with these layers alone, whose spaces are numbered as the fused network's; None if the layers make neurons of
-    several spaces, or do not join them alike."""
-    ours = dict[int, int]()  # its space -> the fused network's
-    for number, own in enumerate(layers):
-        one, other = (of.columns[place][:, 0].unique().tolist() for of, place in ((net, own), (fused, number)))
-        if len(one) != 1 or len(other) != 1 or ours.setdefault(one[0], other[0]) != other[0]:
-            return None
-    if len({*ours.values()}) < len(ours) or ours.get(-1, -1) != -1:
-        return None
-    spaces, known = net.spaces, {number: space for space, number in ours.items()}
-    empty = Space(torch.zeros(0, dtype=torch.int64), {})
-    listed = [spaces[known[number]] if number in known else empty for number in range(len(fused.spaces))]
-    numbers = torch.tensor([ours.get(space, len(fused.spaces)) for space in range(len(spaces))] + [-1])
-    renumbered: Tensor = numbers[spaces.space]
-    return replace(
-        net, layers=[net.layers[own] for own in layers], spaces=Spaces(spaces.neurons, listed, renumbered, spaces.rank)
-    )
+def _spaces_made(net: Network) -> list[list[int]]:
+    """The spaces whose neurons each layer makes."""
+    return [columns[:, 0].unique().tolist() for columns in net.columns]
+
+
+def _joined(nets: list[Network], apart: bool) -> list[Network]:
+    """The networks with common numbers of their spaces: layers are of one space if they are in all networks. As they are if the
+    numbers agree already, or cannot."""
+    made = [*map(_spaces_made, nets)]
+    if all(of_net == made[-1] for of_net in made) or len({*map(len, made)}) > 1:
+        return nets
+    if any(len(own) > 1 for of_net in made for own in of_net):
+        return nets
+    keys = [tuple(own[0] for own in of_layer) for of_layer in zip(*made, strict=True)]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(key for key in keys if -1 not in key))}
+    together = all(len({key[k] for key in numbers}) == len(numbers) for k in range(len(nets)))
+    if not (apart or together) or any(-1 in key and len(set(key)) > 1 for key in keys):
+        return nets
+    found = list[Network]()
+    for k, net in enumerate(nets):
+        listed = list[Space]()
+        for key in numbers:
+            others = [of.spaces[space].axes for of, space in zip(nets, key, strict=True)]
+            axes = net.spaces[key[k]].axes.items()
+            shared = {place: copies for place, copies in axes if all(place in other for other in others)}
+            listed.append(replace(net.spaces[key[k]], axes=shared))
+        space = torch.full((len(net.spaces) + 1,), len(numbers))
+        space[-1] = -1
+        for key, number in numbers.items():
+            space[key[k]] = number
+        renumbered = replace(net, spaces=replace(net.spaces, spaces=listed, space=space[net.spaces.space]))
+        renumbered.columns = [columns.clone() for columns in net.columns]
+        for columns, key in zip(renumbered.columns, keys, strict=True):
+            columns[:, 0] = numbers.get(key, -1)
+        found.append(renumbered)
+    return found
 
 
 def check_alike(nets: Sequence[Network]) -> None:
@@ -91,7 +113,7 @@ def check_alike(nets: Sequence[Network]) -> None:
                 f"level {ours.name!r}: the parents have {positions[:-1]} positions per sample and the fused network "
                 f"{positions[-1]}; outputs can be compared only position by position. Give all of them inputs and strides alike."
             )
-        kinds = {layer.kind for layer in layers}
+        kinds = {layer.kind for layer in layers if layer.operations}
         if kinds == {"Embedding"}:
             rows = [
                 len(net.weights[layer.operations[0].weight.names[0]]) for net, layer in zip(nets, layers, strict=True)

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from ..networks.checkpoints import load_model, read_metadata, read_tensors, save_model
-from ..networks.levels import Level, single_level
 from ..networks.user_code import NotAllowed
 from ..system import device as devices
 from ..system import files
@@ -25,8 +24,12 @@ from .targets import Targets, weighted_means
 
 ARRAYS = ("labels", "scores", "gram")
 COMPONENTS = 3
+#: Note on a network that is fitted as a whole.
+SINGLE = "The network is a single level: fitting it is distillation, not fusion level by level."
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ..graph.layers import Layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +130,7 @@ class Fitted:
 
 
 def level_report(
-    level: Level | Group,
+    level: "Layer | Group",
     widths: Sequence[int],
     sums: Moments | Rows,
     s: Tensor,
@@ -209,7 +212,8 @@ class FusionResult:
     @property
     def note(self) -> str:
         """What a method chose, if any, and why; a note if the network was a single level, which is distillation."""
-        sentences = [self.config.get("choice", ""), single_level([level.kind for level in self.levels])]
+        single = SINGLE if [level.kind for level in self.levels] == ["not affine"] else ""
+        sentences = [self.config.get("choice", ""), single]
         return " ".join(filter(None, sentences))
 
     def __repr__(self) -> str:

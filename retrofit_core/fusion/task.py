@@ -160,8 +160,6 @@ class Task:
                     for name, model in called.items()
                 }
         importance = importance or Uniform()
-        if packing is not None and packing.whole is not None:
-            importance = importance.for_whole_numbers(packing.whole)
         check_setting(SEED_SETTING, seed)
         runtime = runtime or Runtime()
         devices.pick(runtime.device)

@@ -65,64 +65,101 @@ class Block(Layer):
         return super().kind if self.operations else "not affine"
 
 
+def read_boundaries(text: str) -> str | int | tuple[str, ...]:
+    """Where levels end, from text: auto, 1 for the whole network, or names of modules separated by commas."""
+    return {"auto": "auto", "1": 1}.get(text) or tuple(text.split(","))
+
+
 def in_blocks(net: Network, boundaries: str | int | Sequence[str] = "auto") -> Network:
-    """A network with blocks in the place of its layers: the stem, each residual block, and the head; without residual blocks, as
-    many as possible.
+    """A network with blocks in the place of its layers, which share no parameters.
 
     Args:
-        boundaries: 1: the whole network; or names of layers, behind which alone blocks end.
+        boundaries: "auto": behind residual blocks, if modules hold them, and the stem before these, else behind every layer where
+            one tensor is alive; 1: the whole network; or names of modules, behind which alone they end.
     Raises:
-        ValueError: two blocks share a parameter, or there is no such layer.
+        ValueError: none can end behind such a module.
     """
     graph, neurons = net.graph, net.spaces.neurons
-    inner = {op.node for layer in net.layers for op in layer.operations if op.value is not op.node}
-    alone = [
-        node for node, count in net.alive.items() if count == 1 and node.meta.get("samples") == 0 and node not in inner
-    ]
-    layers, found, start = {layer.value: layer for layer in net.layers}, list[Layer](), graph.inputs[0]
-    for node in [*(_ends(net, alone) or alone), graph.output]:
-        along, last = varying(neurons.ids.of(neurons.twins[node])), node is graph.output
-        between = graph.between([start, *graph.inputs], [node]) if found else graph.between(graph.inputs, [node])
-        own = [layers[other] for other in between if other in layers]
-        ends = own[-1].name if own else ""
-        stops = isinstance(boundaries, str) or (boundaries != 1 and ends in boundaries)
-        if not (own and (last or (len(along) == 1 and stops))):
-            continue
+    ends, found, start, used = _ends(net, boundaries), list[Layer](), graph.inputs[0], set[str]()
+    axes = {layer.end: layer.axis for layer in net.layers}
+    end = graph.output if len(neurons.shape(graph.output)) > 1 else net.layers[-1].end  # one number for each sample
+    for node in [*sorted(ends.keys() - {end}, key=graph.place.__getitem__), end]:
+        last, inside = node is end, graph.between([start, *graph.inputs], [node])
+        own = [layer for layer in net.layers if layer.value in inside]
+        names = [graph.names[other] for other in inside if graph.names.get(other) in graph.trained]
+        if not last:
+            behind = graph.between([node, *graph.inputs], graph.outputs)
+            shared = used.union(names) & {graph.names.get(other) for other in behind}
+            if shared or not own or not any(layer.value in behind for layer in net.layers):
+                if isinstance(boundaries, (str, int)):
+                    continue
+                raise ValueError(
+                    f"boundaries: no level can end behind {ends[node]!r}, because what comes before or behind it has no "
+                    "parameters of its own. Leave it out."
+                )
+        along = varying(neurons.ids.of(neurons.twins[node])) or [axes.get(node, 1)]
         axis = net.layers[-1].axis if last and len(neurons.shape(node)) > 2 else 1 if last else along[0]
-        names = [graph.names[other] for other in between if graph.names.get(other) in graph.trained]
-        size = neurons.shape(node)[axis]
         only = own[0].operations if len(own) == 1 and not (own[0].stream or own[0].mixes or own[0].table) else []
-        found.append(Block(only, node, axis=axis, start=start, trained=names, label=ends, size=size))
-        start = node
-    names = [name for block in found if isinstance(block, Block) for name in block.trained]
-    if len(names) > len(set(names)):
-        shared = next(name for name in names if names.count(name) > 1)
-        raise ValueError(
-            f"several blocks share the parameter {shared!r}, which a gradient fit of one would change in the others. Use "
-            "boundaries=1, or fit='ridge' (HF-Linear, KF-Linear)."
-        )
+        label, size = ends.get(node, "") or (own or net.layers)[-1].name, neurons.shape(node)[axis]
+        found.append(Block(only, node, axis=axis, start=start, trained=names, label=label, size=size))
+        start, used = node, used.union(names)
     return replace(net, layers=found)
 
 
-def _ends(net: Network, alone: Sequence[fx.Node]) -> list[fx.Node]:
-    """The ends of residual blocks, and of the stem before the first one; empty if there are none.
+def _ends(net: Network, boundaries: str | int | Sequence[str]) -> dict[fx.Node, str]:
+    """Where blocks may end -> the module that ends there, or "" for one named after its last layer."""
+    graph, neurons = net.graph, net.spaces.neurons
+    place, paths = (
+        graph.place,
+        {node: node.meta.get("module") or "" for node in graph.nodes if node.op == "call_function"},
+    )
+    made = {} if neurons.lost else {layer.end: 0 for layer in net.layers}  # their neurons may stay in place
+    alone = {
+        node
+        for node, count in net.alive.items()
+        if count == 1
+        and node.meta.get("samples") is not None
+        and made.get(node, 1) <= len(varying(neurons.ids.of(neurons.twins[node]))) <= 1
+    }
 
-    A block is the outermost module whose own forward adds two tensors. A stem without an activation function is an embedding
-    and belongs to the first block. If tokens are dropped right after a block, it ends there.
-    """
-    graph, place = net.graph, net.graph.place
-    paths = {node: node.meta.get("module", "") for node in graph.nodes if node.op == "call_function"}
-    owners = {path for node, path in paths.items() if is_sum(net.spaces.neurons, node)} - {""}
+    def span(path: str) -> list[fx.Node]:
+        return [node for node in paths if f"{paths[node]}.".startswith(f"{path}.")]
+
+    if boundaries == 1:
+        return {}
+    if not isinstance(boundaries, (str, int)):
+        spans = {name: span(name) for name in boundaries}
+        for name, nodes in spans.items():
+            if not nodes:
+                raise ValueError(f"boundaries: {name!r} is not a module that runs in the model.")
+            if nodes[-1] not in alone:
+                raise ValueError(
+                    f"boundaries: after {name!r} more than one tensor is alive (a branch is open), so no level can end there. "
+                    "Name the block that encloses the branch."
+                )
+        return {nodes[-1]: name for name, nodes in spans.items()}
+    if boundaries != "auto":
+        raise ValueError(f"unknown boundaries {boundaries!r}. Use 'auto', 1 or names of modules in a list.")
+    owners = {path for node, path in paths.items() if is_sum(neurons, node)} - {""}
     outermost = [path for path in owners if not any(path.startswith(f"{other}.") for other in owners)]
-    spans = [[node for node in paths if f"{paths[node]}.".startswith(f"{path}.")] for path in outermost]
-    ends = {span[-1] for span in spans if span[-1] in alone}
-    stem = [node for node in alone if ends and place[node] < min(place[span[0]] for span in spans)]
+    blocks = {nodes[-1]: (path, nodes[0]) for path in outermost if (nodes := span(path))[-1] in alone}
+    if not blocks:
+        ends = {layer.end for layer in net.layers}
+        return {node: "" for node in alone if node in ends or is_sum(neurons, node)}
+    ends, begun = dict[fx.Node, str](), min(place[first] for _, first in blocks.values())
+    for node, (path, _) in blocks.items():
+        readers = graph.users[node]
+        dropped = len(readers) == 1 and name_of(readers[0]) in ("select", "slice") and readers[0] in alone
+        ends[readers[0] if dropped else node] = path  # where tokens are dropped right after it
+    stem = [node for node in graph.nodes[:begun] if node in alone]
     if stem and any(name_of(node) in ACTIVATIONS for node in graph.nodes[: place[stem[-1]] + 1]):
-        ends.add(stem[-1])
-    for node in list(ends):
-        if len(graph.users[node]) == 1 and name_of(reader := graph.users[node][0]) == "select":
-            ends = ends - {node} | {reader}
-    return sorted(ends, key=place.__getitem__)
+        ends[stem[-1]] = ""  # one without a function is an embedding, and belongs to the first block
+    return ends
+
+
+def _samples(node: fx.Node) -> int:
+    """The axis of its samples."""
+    return node.meta.get("samples") or 0
 
 
 class ByDescent:
@@ -134,6 +171,16 @@ class ByDescent:
 
     def __init__(self, fit: Gradient, groups: Groups, model: nn.Module) -> None:
         self.fit, self.groups, self.model = fit, groups, model
+
+    @property
+    def same(self) -> set[str]:
+        """Names of the tensors that have parent 0's shapes."""
+        ours, first = self.groups.fused.weights, self.groups.nets[0].weights
+        return {name for name, tensor in ours.items() if name in first and first[name].shape == tensor.shape}
+
+    def start(self) -> None:
+        """Start at parent 0's weights where shapes are alike."""
+        self.groups.fused.weights.update({name: self.groups.nets[0].weights[name] for name in self.same})
 
     def fitted(self, step: Step, found: Grouping, s: Tensor, monitor: Monitor) -> Fitted:
         """Train a block's weights, starting at parent 0's where shapes are alike.
@@ -147,7 +194,7 @@ class ByDescent:
         nodes = list(dict.fromkeys([block.start, *net.graph.inputs]))
         inputs, wanted = [], []
         for given, z in step.targets(targets.A):
-            inputs.append([given[node] for node in nodes])
+            inputs.append([given[node].movedim(_samples(node), 0) for node in nodes])
             wanted.append(z)
         columns, T = [torch.cat(column) for column in zip(*inputs, strict=True)], torch.cat(wanted)
         module = nn.ParameterList([net.weights[name].clone() for name in block.trained])
@@ -156,9 +203,11 @@ class ByDescent:
 
         def errors(samples: Tensor) -> Tensor:
             own = {**net.weights, **dict(zip(block.trained, module, strict=True))}
-            given = {node: column[samples] for node, column in zip(nodes, columns, strict=True)}
+            given = {
+                node: column[samples].movedim(0, _samples(node)) for node, column in zip(nodes, columns, strict=True)
+            }
             made = net.graph.run(own, given, [block.end])[block.end].movedim(net.axes[step.number], -1)
-            return (made.reshape(T[samples].shape) - T[samples]).square()
+            return (made.movedim(_samples(block.end), 0).reshape(T[samples].shape) - T[samples]).square()
 
         def loss(samples: Tensor) -> Tensor:
             return (errors(samples) * scale).mean()
@@ -179,10 +228,7 @@ class ByDescent:
     def _start(self, step: Step, block: Block, A: Tensor) -> None:
         """Start at parent 0's weights, or of a block of one layer of other shapes at the mapped mean of the parents', and move
         from there towards fresh ones."""
-        weights, first = step.nets[-1].weights, step.nets[0].weights
-        same = {name for name, tensor in weights.items() if name in first and first[name].shape == tensor.shape}
-        if not step.number:
-            weights.update({name: first[name] for name in same})
+        weights, same = step.nets[-1].weights, self.same
         if block.operations and not same.issuperset(block.trained) and mapped(self.groups, step.number):
             parts = self.groups.parts_of_columns(step.number)
             write(block, weights, parents_weights(step, self.groups, parts) @ A)

@@ -12,15 +12,18 @@ import torch
 from torch import Tensor
 
 from ..fusion.fit import Ridge
-from ..fusion.fit.ridge import IN_BLOCKS, WITH_ATTENTIONS, _as_varied, closed_form_report
+from ..fusion.fit.ridge import IN_BLOCKS, WITH_ATTENTIONS
 from ..fusion.grouping import Grouping
 from ..fusion.moments import (
     Moments,
     MomentSums,
     Rows,
     Solution,
+    approximation_error,
+    cross_error,
     solve,
     squared_misses,
+    unavoidable_error,
 )
 from ..fusion.results import Fitted
 from ..fusion.targets import Targets
@@ -29,6 +32,9 @@ from .groups import Groups, keys
 from .layers import weight_of, write
 from .network import Network
 from .walk import Step
+
+#: Targets with a smaller deviation, relative to the largest, are not rescaled.
+DEAD = 1e-6
 
 
 class ClosedForm:
@@ -82,7 +88,7 @@ class ClosedForm:
         if fit.active and not last:
             gram = _activity(step)
         if fit.repair and not (last or step.layer.stream or step.number in self.groups.bases):
-            solution = _as_varied(sums, solution)
+            solution = as_varied(sums, solution)
         return replace(solution, gram=gram[:m, :m])
 
 
@@ -232,3 +238,51 @@ def _activated(step: Step, sums: Moments | Rows, solution: Solution, targets: Ta
     V = refined(xx, sums.bias, solution.weights(first), solution.strength, function, rows)
     write(layer, net.weights, V)
     return Fitted(sums.form, float("nan"), ridge=solution.strength)
+
+
+def closed_form_report(
+    sums: Moments | Rows, groups: Grouping, s: Tensor, solution: Solution, missing: Targets, V: Tensor, adds: bool
+) -> Fitted:
+    """The errors of a layer's weights V (p, d) for what is missing.
+
+    Args:
+        s: (m,) scores.
+        missing: the groups' targets, less the stream.
+        adds: whether the layer adds to a stream.
+    """
+    labels, missed = groups.labels, solution.missed(missing.A, V)
+    untouched = approximation_error(sums, missing, torch.zeros_like(V)) if adds else float("nan")
+    if groups.reading is not None:  # heads: compare each neuron with its reconstruction from the targets
+        missing, V = Targets(missing.A @ groups.reading, s), V @ groups.reading
+        labels, missed = torch.arange(len(s), device=s.device), None
+    return Fitted(
+        sums.form,
+        approximation_error(sums, missing, V, missed),
+        unavoidable_error(sums.minus(labels), s),
+        solution.strength,
+        cross_error(sums, s, labels, missing, V),
+        untouched,
+    )
+
+
+def as_varied(sums: Moments | Rows, solution: Solution) -> Solution:
+    """The solution for targets rescaled to the mean standard deviation of their neurons, about the mean, or about zero without
+    a bias.
+
+    The mean of neurons that agree only in part varies less than they do, so the activation function after it passes on less
+    (Jordan et al. 2023). The fit is linear in its targets, so its columns are rescaled.
+    """
+    means = sums.sz / sums.rows if sums.bias else torch.zeros_like(sums.sz)
+    deviations = (sums.zz.diagonal() / sums.rows - means**2).clamp_min(0).sqrt()
+
+    def weights(A: Tensor) -> Tensor:
+        centre = means @ A
+        spread = ((A * (sums.zz @ A)).sum(0) / sums.rows - centre**2).clamp_min(0).sqrt()
+        alive = spread > DEAD * deviations.max()
+        factor = torch.where(alive, (deviations @ A) / spread.clamp_min(1e-300), 1.0)
+        V = solution.weights(A) * factor
+        if sums.bias:
+            V[-1] += (1 - factor) * centre
+        return V
+
+    return replace(solution, weights=weights, missed=partial(squared_misses, sums))

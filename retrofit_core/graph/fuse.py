@@ -13,13 +13,12 @@ from torch.utils import _pytree as pytree
 
 from ..fusion.correspondence import aligned, check_alike, check_groupings
 from ..fusion.fit import Gradient, Ridge
-from ..fusion.fit.heads import read_back
 from ..fusion.grouping import Grouping, assigned, level_generator
 from ..fusion.importance import Scores
+from ..fusion.importance.scoring import check_scores, parents_scores
 from ..fusion.moments import dual_bytes, dual_is_cheaper
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Task, unpacking
-from ..networks.norm_statistics import reset_statistics
 from ..networks.outputs import check_class_scores, say_what_is_left
 from ..system import device as devices
 from ..system.device import in_units
@@ -29,10 +28,10 @@ from .centring import bias_of_logits, mean_logits
 from .fit import ClosedForm, fitted
 from .graph import load
 from .groups import Groups
-from .heads import Heads, bases, head_sums, heads_of
+from .heads import Heads, bases, head_sums, heads_of, read_back
 from .layers import Layer, weight_of
 from .network import Network, networks_of
-from .scores import check_scores, parents_scores
+from .norms import reset_statistics
 from .tracing import Inputs, check_copy, leaves_of
 from .walk import Step, Walk
 
@@ -61,7 +60,8 @@ class Fusion:
 
         half = any(leaf.is_floating_point() and leaf.dtype != of_floats for leaf in leaves_of(inputs))
         moved = pytree.tree_map_only(Tensor, lambda tensor: ready(tensor[:9] if half else tensor), inputs)
-        nets = networks_of(of_device, moved)
+        descends = isinstance(method.fit, Gradient)
+        nets = networks_of(of_device, moved, opaque=descends)
         say_what_is_left(task.parents[0], nets[-1].graph.weights)
         check_copy(self.model, nets[-1].graph, pytree.tree_map_only(Tensor, lambda tensor: tensor[:3], moved))
         leaves, sample = leaves_of(inputs), [leaf[:2] for leaf in leaves_of(moved)]
@@ -71,9 +71,9 @@ class Fusion:
         self.heads = [list(of_nets) for of_nets in zip(*attentions, strict=True) if all(of_nets)] if alike else []
         #: Parameters and buffers that are not fitted and not yet written
         self.carried = _carried(nets[-1])
-        if isinstance(method.fit, Gradient):
+        if descends:
             nets, self.heads = [in_blocks(net, method.boundaries) for net in nets], []
-        nets = aligned(nets)
+        nets = aligned(nets, apart=descends)
         check_alike(nets)
         self.nets, self.fused = nets, nets[-1]  # parents and, last, the fused network
         size, counted = min(net.batch() for net in nets), tokens_of(inputs)
@@ -94,10 +94,8 @@ class Fusion:
         check_scores(nets[:-1], task.importance, self.own_data)
         self.reports: list[LevelReport] = []
         kept = {space for space, writers in self.groups.writers.items() if not writers}
-        if isinstance(method.fit, Gradient):  # blocks train their parameters, and keep buffers of neurons inside
-            self.carried -= self.fused.graph.trained | {
-                name for space in kept for name, _ in self.fused.spaces[space].axes
-            }
+        if isinstance(self.form, ByDescent):  # all that a block reads starts at parent 0's
+            self.carried -= self.fused.graph.trained | self.form.same
         for *_, ours in self.heads:  # their spaces are not grouped
             for number, places in ours.places:
                 kept |= set(self.fused.columns[number][places.flatten(), 0].tolist())
@@ -137,6 +135,8 @@ class Fusion:
         alike = self.method.scored == "head"
         self.groups.scores = [[s.mean().expand_as(s) if alike else s for s in parent.values] for parent in scored]
         walks = [Walk(net.graph, self.batches, device, memory) for net in self.nets]
+        if isinstance(self.form, ByDescent):
+            self.form.start()
         self._carry()
         clock = devices.Stopwatch(device)
         for number, _ in enumerate(monitor.each("level", self.fused.layers)):  # line 1: bottom-up
@@ -148,10 +148,8 @@ class Fusion:
             step.go(step.layer.reads, memory - self._bytes(number))
             self._fit_heads(step)
             self.reports.append(replace(self._layer(step, s), stream=self._stream(number), seconds=clock.read()))
+        reset_statistics(self.fused.graph, self.fused.weights, self.batches)
         load(self.model, self.fused.weights)
-        if len(self.batches[0]) == 1 and self.batches[0][0].is_floating_point():
-            x = torch.cat([batch for (batch,) in self.batches])
-            reset_statistics(self.model, x, batch=len(self.batches[0][0]))
         return FusionResult(self.model, self.reports, config, importance=[parent.report for parent in scored])
 
     def scores(self) -> Sequence[Scores]:
@@ -170,11 +168,12 @@ class Fusion:
         emit, clock = self.task.runtime.monitor.emit, step.clock
         grams = self._grams(step, begun)
         raw = layer.table or layer.mixes or isinstance(self.form, ByDescent) or (layer.channelwise and bool(begun))
+        dtype = next(iter(self.fused.weights.values())).dtype
         if raw:  # the neurons are grouped by the parents' outputs alone
-            sums = step.of_neurons()
+            sums = step.of_neurons(dtype if isinstance(self.form, ByDescent) else torch.float64)
             cost, report = self._group(step, begun, sums.zz, {number: sums.zz, **grams}) or (cost, report)
         if isinstance(self.form, ClosedForm) and not layer.table:  # line 2: z of the parents, x of the fused network
-            dtype = self.form.fit.products(next(iter(self.fused.weights.values())).dtype, step.device)
+            dtype = self.form.fit.products(dtype, step.device)
             parts = groups.parts_of_columns(number)
             parts = None if parts is None else parts.to(step.device)
             targets = [A.to(step.device) for A in groups.of_positions(number)] if layer.mixes else ()

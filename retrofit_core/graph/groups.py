@@ -6,16 +6,16 @@ grouped with neurons of parts that are grouped together: parts first, then neuro
 Legend: m neurons of a layer in all parents, n of a space in all parents, d fused neurons.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from ..fusion.grouping import Grouping, grouped
-from ..fusion.search import alike, among, grouped_within, part_gram
 from ..fusion.targets import weighted_means
 from .network import Network
 
@@ -327,3 +327,60 @@ def keys(columns: Tensor) -> Tensor:
     """(d,) one number for each space, neuron and copy."""
     large = 1 << 20
     return (columns[:, 0] + 1) * large * large + columns[:, 1] * large + columns[:, 2]
+
+
+# --- inner products -------------------------------------------------------------------------------------------------------
+
+
+def alike(grams: Iterable[Tensor]) -> Tensor:
+    """(m, m) the sum of Gram matrices, each divided by its trace, so that the scale of a state does not matter."""
+    return torch.stack([gram / gram.trace().clamp_min(1e-300) for gram in grams]).sum(0)
+
+
+def among(gram: Tensor, places: Tensor) -> Tensor:
+    """(n, n) inner products of some neurons, summed over their copies.
+
+    Args:
+        places: (n, copies) their positions.
+    """
+    places = places.to(gram.device)
+    return torch.stack([gram[copy][:, copy] for copy in places.T]).sum(0)
+
+
+def part_gram(zz: Tensor, parts: Tensor) -> Tensor:
+    """(G, G) <Z_g Z_g', Z_h Z_h'> = |Z_g' Z_h|^2 of all parents' parts.
+
+    Args:
+        zz: (m, m) inner products of neurons.
+        parts: (m,) the part of each, with all parents' parts numbered consecutively.
+    """
+    members = one_hot(parts).to(zz)
+    return members.T @ zz.square() @ members
+
+
+def grouped_within(
+    grouping: Callable[..., Grouping],
+    gram: Tensor,
+    scores: Tensor,
+    assigned: Tensor,
+    widths: Sequence[int],
+    places: Tensor,
+    generator: torch.Generator,
+) -> Grouping:
+    """Group a level's neurons within each part of the fused network.
+
+    Args:
+        assigned: (m,) the fused network's part to which each neuron's part is assigned.
+        widths: number of neurons of each parent.
+        places: (parts, neurons of each) of the fused network's level.
+    """
+    parents = torch.arange(len(widths)).repeat_interleave(torch.tensor(widths)).to(gram.device)
+    labels, cost, report = torch.empty_like(assigned), 0.0, dict[str, Any]()
+    for part, slots in enumerate(places.to(gram.device)):
+        inside = (assigned == part).nonzero()[:, 0]
+        counts = tuple(count for count in parents[inside].bincount().tolist() if count)
+        groups = grouped(grouping, gram[inside][:, inside], scores[inside], counts, len(slots), generator)
+        labels[inside] = slots[groups.labels]
+        cost, report = cost + groups.cost, groups.report
+    algorithm = {name: value for name, value in report.items() if name == "algorithm"}
+    return Grouping(labels, places.numel(), cost, {**algorithm, "parts": len(places)})

@@ -1,7 +1,8 @@
 """Attentions: their heads, and the targets of queries, keys and values.
 
 The function of a head does not depend on its basis, so heads have no neurons to be grouped: heads are grouped by their maps, and
-a fused head keeps the directions that matter most (`fusion/fit/heads.py`).
+a fused head keeps the d directions that matter most to the mean logits sum_i w_i q_i k_i, or to the heads' joint contribution to
+the stream (docs/method.md).
 
 Legend: B samples, H heads of d neurons, T tokens; n neurons of all heads in a group.
 """
@@ -13,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from ..fusion.fit.heads import joint_basis, value_basis
 from ..fusion.grouping.base import Grouping, check_grouping
 from ..fusion.moments import MomentSums
 from .graph import Values, name_of
@@ -24,6 +24,8 @@ from .walk import Batch, Walk
 
 #: Largest relative error at which maps count as softmax(scale q'k), and mixed values as maps times values.
 TOLERANCE = {torch.float32: 1e-2, torch.float64: 1e-6}
+#: Eigenvalues below this fraction of the largest count as zero.
+CUTOFF = 1e-12
 
 
 @dataclass(eq=False)
@@ -245,3 +247,83 @@ def bases(
                     yield role, (net, parents[net].places[role][1][head], fused.places[role][1][number], part)
 
     return groups, blocks()
+
+
+def joint_basis(query: Tensor, key: Tensor, w: Tensor, d: int, first: int) -> tuple[Tensor, Tensor]:
+    """A_q and A_k (n, d) such that (q A_q)(k A_k)' best approximates sum_i w_i q_i k_i with d directions.
+
+    With Q the square root of q'q and K that of k'k, it is the truncated SVD of Q W K (Eckart and Young); each side takes the
+    square root of the singular values, so that both have the same scale.
+
+    Args:
+        query, key: (n, n) inner products.
+        w: (n,).
+        first: number of neurons of the first head, to which the basis is rotated.
+    """
+    Q, Q_inverse = _roots(query)
+    K, K_inverse = _roots(key)
+    U, S, V = torch.linalg.svd(Q @ (w[:, None] * K))
+    root = S[:d].sqrt()
+    A_q, A_k = Q_inverse @ (U[:, :d] * root), K_inverse @ (V[:d].T * root)
+    turn = _turn(A_q.T @ query[:, :first] + A_k.T @ key[:, :first])
+    return _padded(A_q @ turn, d), _padded(A_k @ turn, d)
+
+
+def value_basis(mixed: Tensor, outgoing: Tensor, d: int, first: int) -> Tensor:
+    """A_v (n, d): the d directions of c outgoing' with most energy.
+
+    Args:
+        mixed: (n, n) inner products of c.
+        outgoing: (D, n) outgoing weights of each value.
+        first: as in `joint_basis`.
+    """
+    C, _ = _roots(mixed)
+    added = outgoing @ C  # has the inner products of c outgoing'
+    _, S, V = torch.linalg.svd(added, full_matrices=False)
+    rank = int((S[:d] > CUTOFF**0.5 * S[0]).sum())
+    U = added @ V[:rank].T / S[:rank]
+    A = outgoing.T @ U
+    return _padded(A @ _turn(A.T @ mixed[:, :first]), d)
+
+
+def _roots(gram: Tensor) -> tuple[Tensor, Tensor]:
+    """Square root (n, n) of a Gram matrix, and the root's pseudo-inverse."""
+    values, vectors = torch.linalg.eigh(gram)
+    root = values.clamp_min(0).sqrt()
+    large = values > CUTOFF * values[-1].clamp_min(1e-300)
+    inverse = torch.where(large, 1 / root.clamp_min(1e-300), 0.0)
+    return (vectors * root) @ vectors.T, (vectors * inverse) @ vectors.T
+
+
+def _turn(products: Tensor) -> Tensor:
+    """The rotation of a basis towards the neurons of one head (Procrustes).
+
+    Args:
+        products: (directions, neurons of the head) inner products.
+    """
+    if products.shape[0] != products.shape[1]:
+        return torch.eye(len(products)).to(products)
+    U, _, V = torch.linalg.svd(products)
+    return U @ V
+
+
+def _padded(A: Tensor, d: int) -> Tensor:
+    """Pad (n, directions) with columns of zeros to (n, d)."""
+    return torch.cat([A, A.new_zeros(len(A), d - A.shape[1])], 1)
+
+
+def read_back(A: Tensor, zz: Tensor) -> Tensor:
+    """(d, m) the weights that best reconstruct each parent neuron from the targets z A of its head.
+
+    Args:
+        A: (m, d) weights of the targets; neurons of one head contribute to the same targets.
+        zz: (m, m) inner products of the neurons.
+    """
+    device, A, zz = A.device, A.cpu(), zz.cpu()  # small factorisations gain nothing on a GPU
+    reading = A.new_zeros(A.shape[1], A.shape[0])
+    heads, head_of = (A != 0).unique(dim=0, return_inverse=True)
+    for number, columns in enumerate(heads):
+        members, to = (head_of == number).nonzero()[:, 0], columns.nonzero()[:, 0]
+        T, inner = A[members][:, to], zz[members][:, members]
+        reading[to[:, None], members] = torch.linalg.lstsq(T.T @ inner @ T, T.T @ inner, driver="gelsd").solution
+    return reading.to(device)

@@ -97,14 +97,19 @@ class Network:
 
 
 def networks_of(
-    models: Sequence[nn.Module], inputs: Inputs, logits: Sequence[str | int] = (), *, parts: bool = True
+    models: Sequence[nn.Module],
+    inputs: Inputs,
+    logits: Sequence[str | int] = (),
+    *,
+    parts: bool = True,
+    opaque: bool = False,
 ) -> list[Network]:
     """The networks of some models, in order.
 
     Args:
         inputs: what they are called with.
         logits: see `trace`.
-        parts: see `spaces_of`.
+        parts, opaque: see `spaces_of`.
     Raises:
         ValueError: names the model, the reason and a way out.
     """
@@ -117,7 +122,7 @@ def networks_of(
             if other is not None:
                 found.append(replace(other, weights=weights))
                 continue
-            spaces = spaces_of(graph, weights, sample, parts=parts)
+            spaces = spaces_of(graph, weights, sample, parts=parts, opaque=opaque)
             found.append(Network(graph, weights, spaces, layers_of(graph, spaces.neurons)))
         except ValueError as error:
             raise ValueError(f"parent {number}: {error}") from error

@@ -43,6 +43,7 @@ class Neurons:
         sample: inputs of ONE sample, one for each input of the graph.
         pieces: never exchange neurons that are taken out of a tensor with the others of it.
         whole: grouped convolutions each of whose parts counts as one neuron.
+        opaque: let neurons stay in place at operations without a rule; else these are refused.
     """
 
     def __init__(
@@ -53,7 +54,9 @@ class Neurons:
         *,
         pieces: bool = False,
         whole: Collection[fx.Node] = (),
+        opaque: bool = False,
     ) -> None:
+        self.opaque, self.lost = opaque, False  # whether some cannot be followed
         self.graph, self.ids, self.pieces, self.whole = graph, Ids(), pieces, whole
         with torch.no_grad():
             self.real = graph.run(weights, graph.given(sample), graph.nodes)
@@ -157,6 +160,11 @@ class Neurons:
             return self._entrywise(tensors, value.shape)
         if len(tensors) == 1 and isinstance(value, Tensor) and value.shape == tensors[0].shape:
             return tensors[0]  # a function of each entry
+        if self.opaque:
+            self.lost = True
+            for tensor in tensors:
+                self.ids.unify(tensor, torch.zeros(1, dtype=torch.int64))
+            return self._zeros(value)
         raise ValueError(
             f"its neurons cannot be followed through {node.target}{_at(node)}. Use fit='gradient' (HF-Gradient, KF-Gradient), "
             "or give it a rule in retrofit_core/graph/neurons.py."

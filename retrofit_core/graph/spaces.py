@@ -77,12 +77,15 @@ class Spaces:
         return list(where.view(*ids.shape, copies).unbind(-1)) if copies * ids.numel() == len(where) else []
 
 
-def spaces_of(graph: Graph, weights: Weights, sample: Sequence[Tensor], *, parts: bool = True) -> Spaces:
+def spaces_of(
+    graph: Graph, weights: Weights, sample: Sequence[Tensor], *, parts: bool = True, opaque: bool = False
+) -> Spaces:
     """The spaces of a network, checked: another order of each leaves the outputs.
 
     Args:
         sample: inputs of ONE sample.
         parts: whether grouped convolutions make neurons of their own; else each of their parts counts as one neuron.
+        opaque: see `Neurons`.
     Raises:
         ValueError: neurons cannot be followed through an operation.
     """
@@ -90,7 +93,7 @@ def spaces_of(graph: Graph, weights: Weights, sample: Sequence[Tensor], *, parts
         whole = set() if parts else set(graph.nodes)
         # Grouped convolutions whose parts cannot change places, or hold neurons of several kinds, count as they are.
         while True:
-            neurons = Neurons(graph, weights, sample, pieces=pieces, whole=whole)
+            neurons = Neurons(graph, weights, sample, pieces=pieces, whole=whole, opaque=opaque)
             of_parts = _parts(neurons)
             found, unlike = _assembled(neurons, of_parts)
             conflicts = {

@@ -246,12 +246,12 @@ class Step:
         of_parts = parts if parts is None else (parts, layer.parts)
         return MomentSums(m, layer.inputs, bias=layer.has_bias, device=z.device, parts=of_parts)
 
-    def of_neurons(self) -> Moments:
-        """Sums over the rows of the parents' neurons."""
+    def of_neurons(self, dtype: torch.dtype = torch.float64) -> Moments:
+        """Sums over the rows of the parents' neurons, of products in some precision."""
         sums = MomentSums(sum(len(net.columns[self.number]) for net in self.nets[:-1]), device=self.device)
         for ends, _, counted in self.batches():
             with self.clock.phase("moments"):
-                sums.add(self.voted(side_by_side(self.neurons(ends), torch.float64, counted)))
+                sums.add(self.voted(side_by_side(self.neurons(ends), dtype, counted)))
         found = sums.finish()
         check_sums(self.layer.name, found.zz)
         return found
@@ -276,7 +276,8 @@ class Step:
     def targets(self, A: Tensor) -> Iterator[tuple[Values, Tensor]]:
         """For each batch: the fused network's values, and the targets z A (B, positions, d)."""
         for (ends, given, _), batch in zip(self.batches(), self.inputs, strict=True):
-            views = self.neurons(ends)
+            second = self.layer.end.meta.get("samples") or 0
+            views = [view.movedim(second, 0) for view in self.neurons(ends)]
             z = self.voted(side_by_side(views, views[0].dtype))
             yield given, (z @ A.to(z)).view(len(batch[0]), -1, A.shape[1])
 

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from ..system.duplicates import duplicate
-from .levels.kinds import CONVOLUTIONS
 from .weights import refuse_shared
 from .wrappers import class_name
+
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 @torch.no_grad()

@@ -62,8 +62,7 @@ def made(table: Mapping[str, type], value: object, what: str, **options: object)
         kind = f"the class {value.__name__}" if inspect.isclass(value) else f"of type {type(value).__name__}"
         names = ", ".join(cls.__name__ for cls in table.values())
         raise ValueError(
-            f"{what} is {kind}. Pass one of {names}, a name ({', '.join(table)}), or your own {base.__name__}"
-            f"{', or a function.' if is_one_call else '.'}"
+            f"{what} is {kind}. Pass one of {names}, or a name ({', '.join(table)}){', or a function' * is_one_call}."
         )
     for option, chosen in options.items():
         said = f"{type(value).__name__}(..., {option}={chosen!r})"

@@ -110,11 +110,6 @@ class Descent(Value):
         15, "epochs without improvement before training stops; none: never stop early", COUNT
     )
 
-    @property
-    def epochs_range(self) -> tuple[int, int]:
-        """The fewest epochs (if nothing improves), and the most."""
-        return self.epochs if self.patience is None else min(self.epochs, self.patience + 1), self.epochs
-
 
 @torch.no_grad()
 def renew(module: nn.Module) -> None:

@@ -160,7 +160,7 @@ def test_what_is_read_of_a_neuron_is_found_however_it_is_laid_side_by_side(name)
     parents = [initialised(Reads(function, places * width, width), width) for width in (4, 5)]
     x, watching = normal(30, 2, 7, 7), Watching(KMeans())
     target = initialised(Reads(function, places * 4, 4), 0)
-    fuse(parents, x, grouping=watching, target=target, fit=Ridge(active=True), boundaries="layers")
+    fuse(parents, x, grouping=watching, target=target, fit=Ridge(active=True))
     read = torch.cat([by_channel(parent.first(x).relu()) for parent in parents], 1).movedim(1, -1).flatten(0, 1)
     read = read - read.mean(0)
     assert_close(watching.grams[0], read.T @ read, 1e-10)
@@ -184,7 +184,7 @@ def mixed(x):
 def test_what_cannot_be_told_apart_is_refused_before_any_work(functions, inputs):
     parents = [initialised(Reads(function, inputs), k) for k, function in enumerate(functions)]
     with pytest.raises(ValueError, match=r"level 'first'"):
-        fuse(parents, normal(30, 2, 7, 7), grouping=Forbidden(), fit=Ridge(active=True), boundaries="layers")
+        fuse(parents, normal(30, 2, 7, 7), grouping=Forbidden(), fit=Ridge(active=True))
 
 
 class Forbidden(Watching):

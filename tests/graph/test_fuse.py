@@ -5,28 +5,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from retrofit_core.fusion import walk
-from retrofit_core.fusion.algorithm import Retrofit
-from retrofit_core.fusion.fit import Gradient, heads
-from retrofit_core.fusion.task import Task
-from retrofit_core.graph import fuse as graph_fuse
 from retrofit_core.graph import network as graph_network
-from retrofit_core.graph.fuse import Fusion
 from retrofit_core.graph.network import networks_of
 from retrofit_core.inspection.analysis.stopped import groups_of, stopped
 from retrofit_core.methods import METHODS
-from retrofit_core.system.runtime import Runtime
 from tests.families import FAMILIES, TIED, network
 from tests.networks import CNN_SHAPE, batchnorm_cnn, normal, shuffled
 
 OLD = {"ridge": "0.01x", "toward": "zero"}
-
-
-@pytest.fixture
-def same_starts(monkeypatch):
-    """Generators that do not depend on a level's number: the kernels count queries, keys and values of one layer differently."""
-    for module in (walk, heads, graph_fuse):
-        monkeypatch.setattr(module, "level_generator", lambda seed, index: torch.Generator().manual_seed(seed))
 
 
 def logits(output):
@@ -118,14 +104,3 @@ def test_stopped_anywhere_a_fusion_with_a_shuffled_copy_is_the_network_and_at_th
         assert len(after) == len(result.levels)
         for said in after[-1] if parents[1] is other else sum(after, []):
             assert off(said, logits(result.model(x))) < 1e-6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name, head", [("behind layers", "ensemble"), ("aggregated", "scores"), ("scaled", "scores")])
-def test_gradient_fits_of_blocks_take_the_same_steps(name, head, same_starts):
-    (one, x), (other, _) = network(name), network(name, seed=1)
-    task = Task.of([one, other], x, runtime=Runtime(device="cpu"))
-    new = Fusion(Retrofit(fit=Gradient(epochs=3), head=head), task).run()
-    old = METHODS["KF-Gradient"]([one, other], x, epochs=3, head=head, device="cpu")
-    assert off(logits(new.model(x)), logits(old.model(x))) < 1e-6
-    assert [len(level.curve) for level in new.levels] == [4] * len(old.levels)

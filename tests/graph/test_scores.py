@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from retrofit_core.fusion.importance import Conductance, DeepLift, as_importance
+from retrofit_core.fusion.importance.scoring import parents_scores
 from retrofit_core.graph.network import networks_of
-from retrofit_core.graph.scores import parents_scores
 from retrofit_core.methods import METHODS
 from retrofit_core.system.monitor import Monitor
 from tests.marks import each_case

@@ -5,24 +5,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from retrofit_core.fusion.importance import (
-    IMPORTANCE,
-    Conductance,
-    DeepLift,
-    Neurons,
-    Scores,
-)
-from retrofit_core.fusion.importance.deeplift import uncovered
+from retrofit_core.fusion.importance import IMPORTANCE, Conductance, DeepLift, Neurons, Scores
 from retrofit_core.fusion.importance.scoring import importance_scores, parents_scores
-from retrofit_core.networks.levels import partition
+from retrofit_core.graph.network import networks_of
 from retrofit_core.system.monitor import Monitor
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, cnn, initialised, labels, mlp, normal, residual
 from tests.properties import assert_close, untouched
 
 
-def raw(score, levels, x, y):
-    return score.scores(Neurons.of(levels), x, y, monitor=Monitor())
+def raw(score, model, x, y):
+    (net,) = networks_of([model], x)
+    neurons = Neurons.of(net)
+    score.check(neurons)
+    return score.scores(neurons, x, y, monitor=Monitor())
 
 
 @pytest.mark.slow
@@ -63,11 +59,11 @@ def test_what_is_no_score_is_refused():
 
 
 def test_each_parent_is_scored_on_its_own_data():
-    parents = [partition(cnn(seed=k), normal(2, *CNN_SHAPE)) for k in range(2)]
+    parents = [cnn(seed=k) for k in range(2)]
     data = [(normal(12, *CNN_SHAPE, seed=k), labels(12, 3).roll(k)) for k in range(2)]
-    scores = parents_scores(parents, Conductance(data=data), data, torch.device("cpu"), Monitor())
-    for levels, (x, y), parent_scores in zip(parents, data, scores, strict=True):
-        expected = importance_scores(levels, x, y, Conductance())
+    scores = parents_scores(networks_of(parents, data[0][0]), Conductance(data=data), data, Monitor())
+    for parent, (x, y), parent_scores in zip(parents, data, scores, strict=True):
+        expected = importance_scores(parent, x, y, Conductance())
         for values, wanted in zip(parent_scores.values, expected.values, strict=True):
             assert torch.equal(values, wanted)
 
@@ -82,30 +78,32 @@ NETWORKS = {"mlp": (mlp, (6,)), "cnn": (cnn, CNN_SHAPE), "residual": (residual, 
 @each_case("steps", [1, 10])
 @each_case("name", NETWORKS)
 def test_equals_captum_level_by_level(name, steps):
-    """C37: LayerConductance with its Gauss-Legendre rule, |.| before the sums."""
+    """C37: LayerConductance with its Gauss-Legendre rule, |.| before the sums; where a layer's module holds what it makes."""
     from captum.attr import LayerConductance
 
     make, shape = NETWORKS[name]
     model, x = make(), normal(7, *shape)
-    levels = partition(model, x)
-    y = labels(7, levels[-1].width)
-    scores = raw(Conductance(steps=steps), levels, x, y)
-    for index, level in enumerate(levels):
-        network = nn.Sequential(*(part.module for part in levels))
-        captum = LayerConductance(network, network[index]).attribute(
+    (net,) = networks_of([model], x)
+    y = labels(7, net.widths[-1])
+    scores, compared = raw(Conductance(steps=steps), model, x, y), 0
+    for layer, axis, values in zip(net.layers, net.axes, scores.values, strict=True):
+        if layer.end is not layer.operations[0].node:
+            continue
+        captum = LayerConductance(model, model.get_submodule(layer.name)).attribute(
             x, torch.zeros_like(x), target=y, n_steps=steps, method="gausslegendre"
         )
-        expected = captum.detach().movedim(level.axis, -1).abs().reshape(-1, level.width).sum(0) / len(x)
-        assert_close(scores.values[index], expected, 1e-5 if name == "residual" else 1e-9)
+        expected = captum.detach().movedim(axis, -1).abs().flatten(0, -2).sum(0) / len(x)
+        assert_close(values, expected, 1e-5 if name == "residual" else 1e-9)
+        compared += 1
+    assert compared >= 2
 
 
 def test_batches_do_not_matter(monkeypatch, device):
     model, x = cnn().to(device), normal(9, *CNN_SHAPE).to(device)
     y = labels(9, 3).to(device)
-    levels = partition(model, x)
-    whole = raw(Conductance(), levels, x, y)
+    whole = raw(Conductance(), model, x, y)
     monkeypatch.setattr(Neurons, "batch", lambda *_, **__: 2)
-    parts = raw(Conductance(), levels, x, y)
+    parts = raw(Conductance(), model, x, y)
     for left, right in zip(whole.values, parts.values, strict=True):
         assert_close(left, right, 1e-12)
     assert whole.report["completeness_gap"] == pytest.approx(parts.report["completeness_gap"])
@@ -114,10 +112,9 @@ def test_batches_do_not_matter(monkeypatch, device):
 @pytest.mark.slow
 def test_completeness_gap_shrinks_with_the_steps():
     """C34: signed attributions of a level that cuts the network sum to f_y(x) - f_y(0) as the steps grow."""
-    model, x = cnn(), normal(20, *CNN_SHAPE)
-    levels, y = partition(model, x), labels(20, 3)
-    gaps = {steps: raw(Conductance(steps=steps), levels, x, y).report["completeness_gap"] for steps in (2, 20, 400)}
-    for level in range(len(levels)):
+    model, x, y = cnn(), normal(20, *CNN_SHAPE), labels(20, 3)
+    gaps = {steps: raw(Conductance(steps=steps), model, x, y).report["completeness_gap"] for steps in (2, 20, 400)}
+    for level in range(len(gaps[2])):
         assert gaps[400][level] < 0.3 * gaps[20][level] < 0.3 * gaps[2][level]
     assert max(gaps[400]) < 5e-3
 
@@ -133,30 +130,13 @@ def test_neurons_that_reach_nothing_score_nothing():
 
 def test_mixed_precision_keeps_the_ranks():
     model, x, y = mlp((6, 12, 9, 4)).float(), normal(50, 6).float(), labels(50, 4)
-    levels = partition(model, x)
-    full, half = raw(Conductance(), levels, x, y), raw(Conductance(mixed_precision=True), levels, x, y)
+    full, half = raw(Conductance(), model, x, y), raw(Conductance(mixed_precision=True), model, x, y)
     assert half.values[0].dtype == torch.float64
     for left, right in zip(full.values[:-1], half.values[:-1], strict=True):
         assert torch.corrcoef(torch.stack([left.argsort().argsort(), right.argsort().argsort()]).double())[0, 1] > 0.97
 
 
-# --- deepLIFT: equal to Captum, complete where its rules are exact, refused where they do not hold --------------------
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Setting forward, backward hooks")
-@pytest.mark.parametrize("make, shape", [(mlp, (6,)), (cnn, CNN_SHAPE)])
-def test_equals_captum_on_the_original_model(make, shape):
-    from captum.attr import LayerDeepLift
-
-    model, x = make(), normal(6, *shape)
-    levels, y = partition(model, x), labels(6, 3)
-    with untouched(model):
-        scores = raw(DeepLift(), levels, x, y)
-    for level, values in zip(levels, scores.values, strict=True):
-        captum = LayerDeepLift(model, model.get_submodule(level.name)).attribute(x, torch.zeros_like(x), target=y)
-        expected = captum.detach().movedim(level.axis, -1).abs().reshape(-1, level.width).sum(0) / len(x)
-        assert_close(values, expected, 1e-5)
+# --- deepLIFT: complete where its rules are exact, refused where they do not hold (equal to Captum: tests/graph) ------
 
 
 class Functional(nn.Module):
@@ -177,7 +157,7 @@ class Reused(Functional):
         return self.b(self.relu(self.c(self.relu(self.a(x)))))
 
 
-class Gelu(Functional):
+class Hard(Functional):
     def __init__(self) -> None:
         super().__init__()
         self.act = nn.Hardswish()
@@ -186,20 +166,19 @@ class Gelu(Functional):
         return self.b(self.act(self.a(x)))
 
 
-@pytest.mark.parametrize(
-    "kind, reason",
-    [(Functional, r"the function relu\(\) in level 'b'"), (Reused, "used twice"), (Gelu, "the Hardswish 'act'")],
-)
-def test_places_without_a_rule_are_refused_unless_the_gradient_may_stand_in(kind, reason):
-    model, x, y = initialised(kind(), 0), normal(8, 5), labels(8, 3)
-    levels = partition(model, x)
-    with pytest.raises(ValueError, match=f"DeepLIFT has no rule for .*{reason}.*fallback"):
-        raw(DeepLift(), levels, x, y)
-    if kind is Reused:
-        return  # Captum refuses it in any case
-    scores = raw(DeepLift(fallback="gradient"), levels, x, y)
-    assert scores.report["without_rule"] == uncovered(levels) != []
+@pytest.mark.parametrize("kind", [Functional, Reused])
+def test_functions_and_modules_used_twice_follow_the_rules(kind):
+    scores = raw(DeepLift(), initialised(kind(), 0), normal(8, 5), labels(8, 3))
+    assert max(scores.report["completeness_gap"]) < 1e-9 and scores.report["without_rule"] == []
+
+
+def test_places_without_a_rule_are_refused_unless_the_gradient_may_stand_in():
+    model, x, y = initialised(Hard(), 0), normal(8, 5), labels(8, 3)
+    with pytest.raises(ValueError, match=r"DeepLIFT has no rule for hardswish\(\) in 'act'.*fallback"):
+        raw(DeepLift(), model, x, y)
+    scores = raw(DeepLift(fallback="gradient"), model, x, y)
+    assert scores.report["without_rule"] == ["hardswish() in 'act'"]
     assert all(torch.isfinite(values).all() for values in scores.values)
     assert scores.report["completeness_gap"][0] > 1e-3  # and says by how much it misses
-    via_options = importance_scores(levels, x, y, "deeplift", fallback="gradient")
+    via_options = importance_scores(model, x, y, "deeplift", fallback="gradient")
     assert len(via_options.values) == 2

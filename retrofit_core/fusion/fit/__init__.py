@@ -1,7 +1,4 @@
-"""Fits of a level's weights to its targets (paper sec. 4.2.2).
-
-A fit is a subclass of `Fit`, whose fields are its options, and one line in FITS.
-"""
+"""Fits of a level's weights to its targets (paper sec. 4.2.2): their options."""
 
 from .base import Fit
 from .gradient import Gradient

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 
-from ...networks.levels import Level, is_branched
+from ...graph.graph import Values, name_of
+from ...graph.layers import weight_of
+from ...graph.network import Network
+from ...graph.tracing import leaves_of
 from ...networks.outputs import check_class_scores
 from ...system.labels import as_labels
 from ...system.monitor import Monitor
@@ -23,7 +25,7 @@ BATCH_BYTES = 2**30
 
 @dataclass(frozen=True)
 class Place:
-    """A tensor of a network that holds neurons, where no level ends."""
+    """A tensor of a network that holds neurons."""
 
     name: str
     axis: int
@@ -34,50 +36,76 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Neurons:
-    """The neurons of one parent that are scored, wherever they are; the last are the classes.
+    """The neurons of one parent that are scored: the outputs of its layers; the last are the classes.
 
     Called with inputs (B, ...), it returns the tensors that hold them, (B, ...) each. These have gradients where gradients are
     enabled, and can be differentiated with respect to each other.
     """
 
-    places: Sequence[Level] | Sequence[Place]
-    """Name, axis and width of each tensor; levels, with their modules and weights, if all neurons are levels' outputs"""
-    run: Callable[[Tensor], list[Tensor]]
-    """Inputs, with gradients if these are enabled -> the tensors"""
+    places: Sequence[Place]
+    """Name, axis and width of each tensor"""
+    run: Callable[..., list[Tensor]]
+    """Tensors that the network reads (and a point of the path from zero to them) -> the tensors"""
+    net: Network
+    nodes: Sequence[fx.Node]
 
     @classmethod
-    def of(cls, levels: Sequence[Level]) -> "Neurons":
-        """The outputs of a network's levels."""
-        return cls(levels, partial(_outputs, levels))
+    def of(cls, net: Network) -> "Neurons":
+        """The neurons of a network, layer by layer; then the classes if no layer makes them."""
+        graph, classes = net.graph, net.spaces.neurons.shape(net.graph.output)
+        nodes, axes, names = [layer.place for layer in net.layers], list(net.axes), [layer.name for layer in net.layers]
+        sizes, at = [len(columns) for columns in net.columns], len(nodes)
+        if at - 1 in net.last and classes == (1, sizes[-1]):
+            at -= 1
+        else:
+            names.append("classes")
+        nodes[at:], axes[at:], sizes[at:] = [graph.output], [1], [classes[-1]]
+        tables = [node for node in graph.nodes if name_of(node) == "embedding"]
 
-    def __call__(self, x: Tensor) -> list[Tensor]:
-        return self.run(x.detach().requires_grad_(torch.is_grad_enabled()))
+        def run(leaves: Sequence[Tensor], point: float = 1.0) -> list[Tensor]:
+            differentiable = torch.is_grad_enabled()
 
-    def __iter__(self) -> Iterator[Any]:
+            def leaf(value: Tensor, factor: float) -> Tensor:
+                return (value.detach() * factor).requires_grad_(differentiable) if value.is_floating_point() else value
+
+            # Weights have gradients so that tensors which do not depend on the inputs have them too.
+            weights = {
+                name: leaf(tensor, 1.0) if name in graph.trained else tensor for name, tensor in net.weights.items()
+            }
+            given: Values = graph.given([leaf(value, point) for value in leaves])
+            if not all(value.is_floating_point() for value in leaves):
+                found = graph.run(net.weights, graph.given(leaves), tables)
+                given |= {node: leaf(value, point) for node, value in found.items()}
+            values = graph.run(weights, given, nodes)
+            return [values[node] for node in nodes]
+
+        return cls([Place(*facts) for facts in zip(names, axes, sizes, strict=True)], run, net, nodes)
+
+    def __call__(self, x: Any) -> list[Tensor]:
+        return self.run(leaves_of(x))
+
+    def __iter__(self) -> Iterator[Place]:
         return iter(self.places)
 
+    def weights(self) -> list[Tensor]:
+        """For each layer, (p, width) what each neuron reads its inputs with; last its bias, if the layer has one."""
+        return [weight_of(layer, self.net.weights) for layer in self.net.layers]
+
     @property
-    def levels(self) -> list[Level]:
-        """The network's levels; none if neurons are scored elsewhere."""
-        return [place for place in self.places if isinstance(place, Level)]
+    def reads_whole_numbers(self) -> bool:
+        """Whether the network reads whole numbers alone, such as tokens."""
+        graph, real = self.net.graph, self.net.spaces.neurons.real
+        return not any(real[node].is_floating_point() for node in graph.inputs)
 
     @property
     def in_chain(self) -> bool:
         """Whether each tensor is all that is alive there, so that a change of the logits passes through it."""
-        return bool(self.levels) and not is_branched(self.levels)
+        return not self.net.branched
 
     def batch(self, copies: int) -> int:
-        """Samples (1 to 64) for which `copies` of all levels' outputs, float32, fit into BATCH_BYTES."""
-        numbers = sum(level.width * level.positions for level in self.levels)
-        return max(1, min(64, BATCH_BYTES // (4 * copies * max(1, numbers))))
-
-
-def _outputs(levels: Sequence[Level], boundary: Tensor) -> list[Tensor]:
-    outputs = []
-    for level in levels:
-        boundary = level.module(boundary)
-        outputs.append(level.of(boundary))
-    return outputs
+        """Samples (1 to 64) for which `copies` of all tensors, float32, fit into BATCH_BYTES."""
+        numbers = sum(self.net.spaces.neurons.shape(node).numel() for node in self.nodes)
+        return max(1, min(64, BATCH_BYTES // (4 * copies * numbers)))
 
 
 @dataclass(frozen=True)
@@ -105,8 +133,6 @@ class Importance(Value):
     """Whether it explains decisions for the true classes"""
     reads_logits: ClassVar[bool] = True
     """If it needs labels: whether it reads the logit of the true class, so that outputs must be class scores"""
-    widths_only: ClassVar[bool] = False
-    """Whether it depends only on the widths of levels, so that anything with neurons has scores"""
 
     data: Any = field(default=None)
     """Data for the scores: one (inputs, labels) per parent (in the paper, its own training data), or "fusion" for the fusion
@@ -132,16 +158,6 @@ class Importance(Value):
             )
         return replace(self, data=data)
 
-    def for_whole_numbers(self, whole: Tensor) -> Self:
-        """The same score for networks with integer inputs, which cannot be scaled.
-
-        Args:
-            whole: mask of the integers in a sample, broadcastable over samples.
-        Raises:
-            ValueError: the score is undefined for them.
-        """
-        return self
-
     def check(self, neurons: Neurons) -> None:
         """Check before any work that the score covers these neurons.
 
@@ -149,11 +165,12 @@ class Importance(Value):
             ValueError: says what it does not cover, and a solution.
         """
 
-    def scores(self, neurons: Neurons, x: Tensor, y: Tensor | None, *, monitor: Monitor) -> Scores | Sequence[Tensor]:
+    def scores(self, neurons: Neurons, x: Any, y: Tensor | None, *, monitor: Monitor) -> Scores | Sequence[Tensor]:
         """One (width,) tensor per place, not negative; the caller adds 1e-8 and normalises them. Gradients are enabled.
 
         Args:
-            x: (B, ...) all inputs, on the network's device; the score itself splits them into batches (`neurons.batch`).
+            x: all inputs, (B, ...) or a mapping or tuple of such, on the network's device; the score itself splits them into
+                batches (`neurons.batch`).
             y: (B,) int64 labels of the network's classes. None only if `needs_labels` is false; other scores assert that
                 they are given.
             monitor: `monitor.each("step", batches, name=)` shows progress, and stops where that was requested.
@@ -167,9 +184,8 @@ class Uniform(Importance):
 
     needs_data: ClassVar[bool] = False
     needs_labels: ClassVar[bool] = False
-    widths_only: ClassVar[bool] = True
 
-    def scores(self, neurons: Neurons, x: Tensor, y: Tensor | None, *, monitor: Monitor) -> Scores:
+    def scores(self, neurons: Neurons, x: Any, y: Tensor | None, *, monitor: Monitor) -> Scores:
         """1/width for each neuron, (width,) each."""
         return Scores([torch.full((place.width,), 1 / place.width, dtype=torch.float64) for place in neurons])
 
@@ -189,16 +205,16 @@ class Custom(Importance):
         """The function's name, for records and messages."""
         return getattr(self.function, "__name__", str(self.function))
 
-    def scores(self, neurons: Neurons, x: Tensor, y: Tensor | None, *, monitor: Monitor) -> Any:
+    def scores(self, neurons: Neurons, x: Any, y: Tensor | None, *, monitor: Monitor) -> Any:
         """The function's result."""
         return self.function(neurons, x, y, **self.options)
 
 
 def summed(
     name: str,
-    attribute: Callable[[Tensor, Tensor], tuple[Sequence[Tensor], float]],
+    attribute: Callable[[list[Tensor], Tensor], tuple[Sequence[Tensor], float]],
     neurons: Neurons,
-    x: Tensor,
+    x: Any,
     y: Tensor,
     monitor: Monitor,
     *,
@@ -207,25 +223,25 @@ def summed(
     """Scores from attributions, batch by batch.
 
     Args:
-        attribute: (inputs, labels) -> the attributions of the scored tensors, (B, ...) each, and the sum of f_y(x) - f_y(0),
-            which the attributions of each tensor of a chain should add up to.
+        attribute: (the tensors that the network reads, labels) -> the attributions of the scored tensors, (B, ...) each, and the
+            sum of f_y(x) - f_y(0), which the attributions of each tensor of a chain should add up to.
         copies: of all tensors that it holds at once.
     """
     axes, size = [place.axis for place in neurons], neurons.batch(copies)
     sums: list[Tensor | float] = [0.0] * len(axes)
-    signed, change = torch.zeros(len(axes), dtype=torch.float64, device=x.device), 0.0
-    batches = list(zip(x.split(size), as_labels(y).split(size), strict=True))
-    for inputs, labels in monitor.each("step", batches, name=name):
+    signed, change = torch.zeros(len(axes), dtype=torch.float64, device=y.device), 0.0
+    batches = list(zip(*(tensor.split(size) for tensor in (*leaves_of(x), as_labels(y))), strict=True))
+    for *inputs, labels in monitor.each("step", batches, name=name):
         attributions, of_batch = attribute(inputs, labels)
         for index, attribution in enumerate(attributions):
             values = attribution.movedim(axes[index], -1).flatten(0, -2)
             sums[index] = sums[index] + values.abs().double().sum(0)  # of samples and positions
             signed[index] += attribution.sum(dtype=torch.float64)
         change += of_batch
-    report: dict[str, Any] = {"samples": len(x)}
+    report: dict[str, Any] = {"samples": len(y)}
     if neurons.in_chain:
         report["completeness_gap"] = [abs(total - change) / max(abs(change), 1e-12) for total in signed.tolist()]
-    return Scores([torch.as_tensor(total / len(x)) for total in sums], report)
+    return Scores([torch.as_tensor(total / len(y)) for total in sums], report)
 
 
 def true_logits(outputs: Tensor, y: Tensor) -> Tensor:

@@ -1,33 +1,30 @@
-"""DeepLIFT with Captum (Shrikumar et al. 2017; Kokhlikyan et al. 2020), on models that its rules cover."""
+"""DeepLIFT by Captum's rules (Shrikumar et al. 2017; Kokhlikyan et al. 2020), on graphs whose operations they cover."""
 
+import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor, fx, nn
-from torch.nn.modules.dropout import _DropoutNd
+from torch import Tensor, fx
 
-from ...networks.levels import Level
-from ...networks.levels.kinds import BatchNorm
+from ...graph.entries import MOVES
+from ...graph.graph import Graph, Values, Weights, name_of, words
+from ...graph.network import Network
 from ...system.extras import require
 from ...system.monitor import Monitor
 from ...system.refusals import Refusal
 from ...system.settings import setting
 from .base import Importance, Neurons, Scores, summed, true_logits
 
-#: Modules that are linear in evaluation mode, for which the gradient is the right rule.
-LINEAR_MODULES = (
-    *(nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Flatten, BatchNorm, _DropoutNd, nn.Identity),
-    *(nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d),
-    *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d),
-)
-LINEAR_FUNCTIONS = {
-    *("add", "sub", "mean", "sum", "linear", "conv2d", "avg_pool2d", "adaptive_avg_pool2d"),
-    *("cat", "flatten", "reshape", "view", "permute", "transpose", "contiguous", "squeeze", "unsqueeze", "expand"),
-    *("getitem", "getattr", "size"),
-}
+#: Operations that are linear, for which the rule is the gradient: of any inputs, and of one that depends on the data.
+LINEAR = {"add", "sub", "mean", "sum", "avg_pool", "adaptive_avg_pool", "constant_pad_nd", "pad"} | MOVES
+OF_ONE = {"linear", "conv", "conv_transpose", "batch_norm", "mul", "div", "matmul", "mm", "addmm"}
+#: Functions of each entry that Captum has its rule for.
+ENTRYWISE = words("relu elu leaky_relu sigmoid tanh softplus")
+RULED = ENTRYWISE | {"max_pool"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,92 +44,96 @@ class DeepLift(Importance):
         title="Where DeepLIFT has no rule",
     )
 
-    def for_whole_numbers(self, whole: Tensor) -> Self:
-        """Raise ValueError: a difference to zero has no meaning for integers."""
-        raise Refusal(
-            "importance 'deeplift' compares a sample with zero, but some inputs of these networks are integers, such "
-            "as tokens, where zero is a value like any other. Use importance='conductance', which follows their "
-            "embeddings, or 'uniform'.",
-            ("importance", "conductance"),
-            ("importance", "uniform"),
-        )
-
     def check(self, neurons: Neurons) -> None:
-        """Check that the rules, or the fallback, cover the network, and that it is a chain of levels."""
+        """Check that a difference to zero has a meaning, and that the rules, or the fallback, cover the network, a chain."""
+        cures = ("importance", "uniform"), ("importance", "conductance")
+        if neurons.reads_whole_numbers:
+            raise Refusal(
+                "importance 'deeplift' compares a sample with zero, but some inputs of these networks are integers, such as "
+                "tokens, where zero is a value like any other. Use importance='conductance', which follows their embeddings, or "
+                "'uniform'.",
+                *cures,
+            )
         if not neurons.in_chain:
             raise Refusal(
-                "importance 'deeplift' is defined only at the ends of levels, but this network has neurons inside blocks. "
-                "Use importance='uniform' or 'conductance'.",
-                ("importance", "uniform"),
-                ("importance", "conductance"),
+                "importance 'deeplift' is defined only where all that is alive is one layer's output, but this network has "
+                "neurons inside blocks. Use importance='uniform' or 'conductance'.",
+                *cures,
             )
-        check_rules(neurons.levels, self.fallback)
+        missing = without_rule(neurons.net)
+        if missing and self.fallback != "gradient":
+            raise Refusal(
+                f"DeepLIFT has no rule for {missing[0]} ({len(missing)} such operation{'s' * (len(missing) > 1)}). Use "
+                "importance='conductance', or the plain gradient there with fallback='gradient'.",
+                cures[1],
+                ("fallback", "gradient"),
+            )
 
-    def scores(self, neurons: Neurons, x: Tensor, y: Tensor | None, *, monitor: Monitor) -> Scores:
-        """DeepLIFT at each level's output."""
+    def scores(self, neurons: Neurons, x: Any, y: Tensor | None, *, monitor: Monitor) -> Scores:
+        """DeepLIFT at each tensor, in one pass."""
         assert y is not None
-        missing = check_rules(neurons.levels, self.fallback)
-        network = nn.Sequential(*(level.module for level in neurons.levels))
-        with torch.no_grad():
-            zero = network(torch.zeros_like(x[:1]))
-            true_logits(zero, y[:1])  # raises before Captum does
+        graph = copy.copy(neurons.net.graph)
+        graph.compute = partial(_by_rule, neurons.net.graph)  # type: ignore[method-assign]
+        ruled = Neurons.of(replace(neurons.net, graph=graph))
 
-        def attribute(inputs: Tensor, labels: Tensor) -> tuple[list[Tensor], float]:
-            with torch.no_grad():
-                outputs = network(inputs)
-                change = (true_logits(outputs, labels) - true_logits(zero.expand_as(outputs), labels)).sum().item()
-            return _attributions(network, inputs, labels), change
+        def attribute(inputs: list[Tensor], labels: Tensor) -> tuple[list[Tensor], float]:
+            tensors = ruled.run([torch.cat([tensor, torch.zeros_like(tensor)]) for tensor in inputs])
+            logits = true_logits(tensors[-1], labels.repeat(2))
+            gradients = torch.autograd.grad(logits.sum(), tensors)
+            changes = [one - other for one, other in (tensor.detach().chunk(2) for tensor in (*tensors, logits))]
+            parts = [change * gradient.chunk(2)[0] for change, gradient in zip(changes, gradients, strict=False)]
+            return parts, changes[-1].sum().item()
 
-        scores = summed("deeplift", attribute, neurons, x, y, monitor, copies=16)
-        return replace(scores, report={**scores.report, "without_rule": missing})
+        found = summed("deeplift", attribute, neurons, x, y, monitor, copies=16)
+        return replace(found, report={**found.report, "without_rule": without_rule(neurons.net)})
 
 
-def check_rules(levels: Sequence[Level], fallback: str | None = None) -> list[str]:
-    """Operations that only the fallback covers, in words.
-
-    Raises:
-        ValueError: there are some, and no fallback.
-    """
-    missing = uncovered(levels)
-    if missing and fallback != "gradient":
-        raise Refusal(
-            f"DeepLIFT has no rule for {missing[0]} ({len(missing)} such "
-            f"operation{'s' if len(missing) > 1 else ''}). Use modules of torch.nn, each once; or "
-            "importance='conductance'; or the plain gradient there with fallback='gradient'.",
-            ("importance", "conductance"),
-            ("fallback", "gradient"),
-        )
+def without_rule(net: Network) -> list[str]:
+    """Operations that have no rule of DeepLIFT, in words."""
+    graph, missing = net.graph, list[str]()
+    for node in graph.nodes:
+        name, of_data = name_of(node), [other for other in node.all_input_nodes if other in graph.of_data]
+        linear = name in LINEAR or (name in OF_ONE and len(of_data) == 1)
+        if of_data and not (linear or name in RULED):
+            missing.append(f"{name}() in {node.meta.get('module', '')!r}")
     return missing
 
 
-def _attributions(network: nn.Sequential, x: Tensor, y: Tensor) -> list[Tensor]:
-    """DeepLIFT at each level's output, with the same shape.
+def _by_rule(graph: Graph, node: fx.Node, weights: Weights, values: Values) -> Any:
+    """As `Graph.compute`, with gradients by DeepLIFT's rules."""
+    source, name = node.args[0] if node.args else None, name_of(node)
+    if source not in graph.of_data or name not in RULED:
+        return Graph.compute(graph, node, weights, values)
+    return _Rule.apply(values[source], lambda x: Graph.compute(graph, node, weights, {**values, source: x}), name)
 
-    Captum attributes to one layer per pass. Its backward pass to the first level's output passes all the others, so one pass
-    is enough.
+
+class _Rule(torch.autograd.Function):
+    """An operation on samples and their baselines, one after another, whose gradient is that of DeepLIFT.
+
+    Max pooling: what a maximum rises from the baseline's to the larger of both belongs to the sample's entry, what it falls from
+    there to the sample's to the baseline's entry. So does Captum, but it keeps only one of overlapping windows.
     """
-    outputs: list[Tensor] = []
-    gradients: dict[int, Tensor] = {}
 
-    def keep(module: nn.Module, inputs: object, output: Tensor) -> Tensor:
-        output.requires_grad_()
-        index = len(outputs)
-        outputs.append(output.detach().clone())
-        output.register_hook(lambda gradient: gradients.__setitem__(index, gradient.detach()))
-        # Return a copy, because Captum hooks its rules to the tensor that an activation reads, and they must run first.
-        return output.clone()
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, compute: Callable[[Tensor], Tensor], name: str) -> Tensor:
+        ctx.x, ctx.compute, ctx.name = x.detach(), compute, name
+        return compute(ctx.x)
 
-    hooks = [level.register_forward_hook(keep) for level in network[1:]]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # Captum warns of its own hooks
-            attributed = _captum().LayerDeepLift(network, network[0]).attribute(x, torch.zeros_like(x), target=y)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    first = (attributed[0] if isinstance(attributed, tuple) else attributed).detach()
-    halves = [(output.chunk(2), gradients[index].chunk(2)[0]) for index, output in enumerate(outputs)]
-    return [first, *((at_input - at_zero) * gradient for (at_input, at_zero), gradient in halves)]
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        with torch.enable_grad():
+            x = ctx.x.requires_grad_()
+            made = ctx.compute(x)
+        (plain,) = torch.autograd.grad(made, x, gradient, retain_graph=True)
+        rule = _captum()._core.deep_lift.nonlinear
+        with torch.no_grad():
+            if ctx.name in ENTRYWISE:
+                return rule(None, x, made, plain, gradient), None, None
+            sample, zero = made.chunk(2)
+            larger = sample.maximum(zero)
+            (parts,) = torch.autograd.grad(made, x, gradient * torch.cat([larger - zero, sample - larger]))
+            parts = torch.cat([sum(parts.chunk(2)), torch.zeros_like(parts.chunk(2)[0])])
+            return rule(None, x, parts, plain, torch.ones_like(x)), None, None
 
 
 def _captum() -> Any:
@@ -142,26 +143,3 @@ def _captum() -> Any:
         require("captum", "baselines")
         import captum.attr
     return captum.attr
-
-
-def uncovered(levels: Sequence[Level]) -> list[str]:
-    """Operations for which DeepLIFT has no rule, in words."""
-    non_linear = tuple(_captum()._core.deep_lift.SUPPORTED_NON_LINEAR)
-    missing, seen = [], set()
-    # A joined level has several graph modules.
-    parts = [(level, part) for level in levels for part in level.module.modules() if isinstance(part, fx.GraphModule)]
-    for level, part in parts:
-        for node in part.graph.nodes:
-            if node.op == "call_module":
-                module = part.get_submodule(str(node.target))
-                if not isinstance(module, (*LINEAR_MODULES, *non_linear)):
-                    missing.append(f"the {type(module).__name__} {node.target!r}")
-                elif id(module) in seen and not isinstance(module, LINEAR_MODULES):
-                    missing.append(f"the {type(module).__name__} {node.target!r}, which is used twice")
-                seen.add(id(module))
-            elif node.op in ("call_function", "call_method"):
-                name = node.target if node.op == "call_method" else getattr(node.target, "__name__", str(node.target))
-                scales = str(name) == "mul" and len(node.all_input_nodes) == 1
-                if str(name) not in LINEAR_FUNCTIONS and not scales:
-                    missing.append(f"the function {name}() in level {level.name!r}")
-    return missing

@@ -15,7 +15,7 @@ Legend: B samples, C channels, a = (down, right) offsets in -1..1, pixels outsid
 from itertools import product
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .sums import Moments, MomentSums
 
@@ -26,20 +26,6 @@ OFFSETS: list[Offset] = list(product((-1, 0, 1), repeat=2))  # type: ignore[arg-
 LAGS: list[Offset] = [lag for lag in product(range(-2, 3), repeat=2) if lag >= (0, 0)]  # type: ignore[misc]
 #: With fewer channels, the 13 products are too small to be fast.
 MIN_CHANNELS = 64
-
-
-def applies(layer: nn.Module | None) -> bool:
-    """Whether `layer` is a 3 x 3 convolution of stride 1 with one row of zeros around its input, on a CPU: a GPU multiplies
-    faster than it launches products of single rows of pixels."""
-    return (
-        isinstance(layer, nn.Conv2d)
-        and layer.weight.device.type == "cpu"
-        and (layer.kernel_size, layer.stride, layer.dilation) == ((3, 3), (1, 1), (1, 1))
-        and layer.padding in ((1, 1), "same")
-        and layer.padding_mode == "zeros"
-        and layer.groups == 1
-        and layer.in_channels >= MIN_CHANNELS
-    )
 
 
 def operations(channels: int, height: int, width: int, samples: int) -> int:

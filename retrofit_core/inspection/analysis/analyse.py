@@ -16,6 +16,7 @@ from ...fusion.algorithm import Retrofit
 from ...fusion.fit import Ridge
 from ...fusion.grouping import level_generator
 from ...fusion.importance import IMPORTANCE, Uniform, as_importance
+from ...fusion.importance.scoring import check_scores, parents_scores
 from ...fusion.results import FusionResult, LevelReport
 from ...fusion.samples import as_inputs, parents_data
 from ...fusion.targets import Targets
@@ -26,7 +27,6 @@ from ...graph.fit import ClosedForm, less_stream, mapped, parents_weights
 from ...graph.fuse import tokens_of
 from ...graph.groups import Groups, alike
 from ...graph.layers import weight_of
-from ...graph.scores import check_scores, parents_scores
 from ...graph.tracing import leaves_of
 from ...graph.walk import Step, Walk, side_by_side
 from ...networks.copies import copies
@@ -90,7 +90,8 @@ def analyse(
     moved = pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), inputs)
     logits = [config["logits"]] if config.get("logits") is not None else []
     own = copies({f"parent {k}": model for k, model in enumerate(models)} | {"the fused network": result.model})
-    groups = fused_networks([model.to(device) for model in own.values()], reports, moved, logits)
+    of_device = [model.to(device) for model in own.values()]
+    groups = fused_networks(of_device, reports, moved, logits, retrofit.boundaries)
     nets, fused = groups.nets, groups.fused
     if (count := len(leaves_of(inputs)[0])) != config["samples"]:
         raise ValueError(

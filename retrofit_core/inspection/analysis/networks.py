@@ -16,20 +16,24 @@ from .stopped import groups_of
 
 
 def fused_networks(
-    models: Sequence[nn.Module], reports: Sequence[LevelReport], inputs: Inputs, logits: Sequence[str | int] = ()
+    models: Sequence[nn.Module],
+    reports: Sequence[LevelReport],
+    inputs: Inputs,
+    logits: Sequence[str | int] = (),
+    boundaries: str | int | Sequence[str] = "auto",
 ) -> Groups:
     """The groups of a fusion, with its networks.
 
     Args:
         models: the parents and, last, the fused network, on one device.
         inputs, logits: see `networks_of`.
+        boundaries: of a gradient fit, see `in_blocks`.
     Raises:
         ValueError: the reports are of other networks.
     """
-    nets = networks_of(models, inputs, logits)
-    if any(report.form == "gradient" for report in reports):
-        nets = [_as_fitted(net, reports) for net in nets]
-    nets = aligned(nets)
+    descended = any(report.form == "gradient" for report in reports)
+    nets = networks_of(models, inputs, logits, opaque=descended)
+    nets = aligned([_as_fitted(net, boundaries) for net in nets] if descended else nets, apart=descended)
     found = [
         ([net.widths[number] for net in nets[:-1]], nets[-1].widths[number]) for number in range(len(nets[-1].layers))
     ]
@@ -41,12 +45,9 @@ def fused_networks(
     return groups_of(nets, reports)
 
 
-def _as_fitted(net: Network, reports: Sequence[LevelReport]) -> Network:
+def _as_fitted(net: Network, boundaries: str | int | Sequence[str]) -> Network:
     """The network in the blocks of a gradient fit; a block of one layer is this layer."""
-    names = [layer.name for layer in net.layers]
-    of_reports = [[name for name in names if f"{name}.".startswith(f"{report.name}.")][-1:] for report in reports]
-    place, layers = net.graph.place, list[Layer]()
-    blocked = in_blocks(net, sum(of_reports, []))
+    place, layers, blocked = net.graph.place, list[Layer](), in_blocks(net, boundaries)
     for block in blocked.layers:
         assert isinstance(block, Block)
         inside = [layer for layer in net.layers if place[block.start] < place[layer.end] <= place[block.end]]

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from torch import Tensor, fx
 
-from ...fusion.fit.heads import read_back
 from ...fusion.grouping import SameIndex
 from ...fusion.results import LevelReport
 from ...graph.groups import Groups
+from ...graph.heads import read_back
 from ...graph.ids import varying
 from ...graph.network import Network
 from ...graph.walk import Batch, Walk
