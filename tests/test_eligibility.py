@@ -22,17 +22,6 @@ def broken(value):
     return model
 
 
-def without_place():
-    layers = [
-        nn.Conv2d(2, 3, 3, bias=False),
-        nn.BatchNorm2d(3, affine=False),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(75, 2),
-    ]
-    return initialised(nn.Sequential(*layers), 0)
-
-
 class Branches(nn.Module):
     def __init__(self):
         super().__init__()

@@ -81,10 +81,6 @@ def options_of(method, model):
     return {"base": copy.deepcopy(model)} if method in ANCESTOR else {}
 
 
-def shape_of(model):
-    return next(shape for make, shape in NETWORKS.values() if repr(make()) == repr(model))
-
-
 def test_every_method_is_of_one_kind():
     assert sorted([*READS_CLASSES, *MATCHES_VALUES, *ANCESTOR, "Random-Linear"]) == sorted(METHODS)
 
