@@ -17,7 +17,7 @@ def test_a_click_opens_the_recipe_and_the_address_remembers_table_and_cell(open_
     # Beside the number, on the paper's: the whole cell counts.
     page.locator("tr", has_text="KF-Linear, conductance").locator("td").first.click()
     recipe = page.get_by_role("dialog")
-    recipe.get_by_text("splits.json").first.wait_for()
+    recipe.get_by_text("--methods").first.wait_for()
     assert "cell=KF-Linear%2C+conductance%7C2-way" in page.url
     at_rest(page)
     page.keyboard.press("Escape")
@@ -27,4 +27,4 @@ def test_a_click_opens_the_recipe_and_the_address_remembers_table_and_cell(open_
     page.set_viewport_size({"width": 390, "height": 844})
     assert does_not_scroll_sideways(page)
     page.go_back()
-    recipe.get_by_text("splits.json").first.wait_for()
+    recipe.get_by_text("--methods").first.wait_for()
