@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .fusion.algorithm import fuse
-    from .fusion.centring import centred
     from .fusion.fit import Gradient, Ridge
     from .fusion.grouping import Hungarian, KMeans
     from .fusion.importance import Conductance, Custom, DeepLift, Uniform
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from .fusion.moments import Moments
     from .fusion.permutation import permuted
     from .fusion.results import FusionResult
+    from .graph.centring import centred
     from .methods import METHODS
     from .networks.architectures import build
     from .networks.checkpoints import load_model, save_model
@@ -70,7 +70,7 @@ _HOMES = {
     "Runtime": "system.runtime",
     "Uniform": "fusion.importance",
     "build": "networks.architectures",
-    "centred": "fusion.centring",
+    "centred": "graph.centring",
     "compare": "runs.leaderboard",
     "ensemble": "training.evaluation",
     "evaluate": "training.evaluation",

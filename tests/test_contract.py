@@ -430,7 +430,10 @@ HOSTILE = {
     "no parents": (lambda models, x: ([], x), "there is no parent to fuse|pairs exactly two parents; found 0"),
     "no samples": (lambda models, x: (models, x[:0]), "the fusion set is empty"),
     "NaN in the data": (lambda models, x: (models, x * float("nan")), "fusion sample 0 holds NaN or infinity"),
-    "integers": (lambda models, x: (models, x.long()), "the fusion data are torch.int64, not floating-point"),
+    "integers": (
+        lambda models, x: (models, x.long()),
+        "does not run on these data, which are torch.int64, not floating-point",
+    ),
     "words": (lambda models, x: (models, "digits"), "fusion data must be a tensor"),
     "NaN in a parent": (lambda models, x: ([models[0], broken(models[1])], x), "parent 1 has NaN or infinity in 'fc1"),
     "two precisions": (lambda models, x: ([models[0], models[1].double()], x), "mix torch.float32 and torch.float64"),

@@ -187,3 +187,43 @@ def test_other_classes_at_an_early_exit_are_refused():
     parents = [initialised(early(JOINS["gated"], classes=classes), 1) for classes in (4, 3)]
     with pytest.raises(ValueError, match="the networks have 4 and 3 classes"):
         fuse(parents, DATA)
+
+
+class Two(nn.Module):
+    """A trunk with two heads, whose outputs are a dict, or one tensor."""
+
+    def __init__(self, joined=False):
+        super().__init__()
+        self.joined, self.first, self.second = joined, nn.Linear(6, 9), nn.Linear(9, 7)
+        self.shape, self.colour, self.size = nn.Linear(7, 3), nn.Linear(7, 5), nn.Linear(7, 1)
+
+    def forward(self, x):
+        h = self.second(self.first(x).relu()).relu()
+        heads = {"shape": self.shape(h), "colour": self.colour(h), "size": self.size(h)}
+        return torch.cat([heads["shape"], heads["colour"]], 1) if self.joined else heads
+
+
+def two(joined=False):
+    return [initialised(Two(joined), seed) for seed in (1, 2)]
+
+
+@pytest.mark.parametrize("method", ["KF-Linear", "HF-Linear"])
+def test_each_of_several_outputs_is_fitted_as_the_last_layer(method):
+    with pytest.warns(Notice, match="only the output .*'size' lead"):
+        fused = METHODS[method](two(), DATA, logits=["shape", "colour"], ridge=0, device="cpu")
+    expected = METHODS[method](two(joined=True), DATA, ridge=0, device="cpu")
+    outputs = fused.model(DATA)
+    assert_close(torch.cat([outputs["shape"], outputs["colour"]], 1), expected.model(DATA), 1e-10)
+    assert outputs.keys() == {"shape", "colour", "size"} and fused.config["logits"] == ("shape", "colour")
+
+
+@pytest.mark.filterwarnings("ignore:only the output")
+@pytest.mark.parametrize("method", ["KF-Gradient", "ZipIt", "KD"])
+def test_what_reads_one_output_refuses_several(method):
+    with pytest.raises(ValueError, match="parent 0 gives 2 outputs, of which one is read here"):
+        METHODS[method](two(), DATA, logits=["shape", "colour"], device="cpu")
+    with pytest.raises(ValueError, match="explains one output, and several are fused"):
+        data = {"importance": "conductance", "importance_data": "fusion"}
+        METHODS["KF-Linear"](
+            two(), (DATA, torch.arange(len(DATA)) % 3), logits=["shape", "colour"], device="cpu", **data
+        )

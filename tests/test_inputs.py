@@ -6,9 +6,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from retrofit_core import METHODS, compare, giving_logits
-from retrofit_core.fusion.importance import Conductance
 from retrofit_core.fusion.importance.scoring import importance_scores
-from retrofit_core.networks.packing import each_of
+from retrofit_core.networks.inputs import each_of
 from tests.marks import each_case, spread
 from tests.networks import initialised, labels, normal
 
@@ -179,7 +178,7 @@ def test_the_path_of_tokens_is_that_of_their_embeddings():
     embedded = model.table(IDS).detach()
     model.table = nn.Identity()
     expected = importance_scores(model, embedded, Y, "conductance")
-    found = importance_scores(pair(Words, 0)[0], IDS, Y, Conductance())
+    found = importance_scores(pair(Words, 0)[0], IDS, Y, "conductance")
     assert all(torch.allclose(a, b, rtol=1e-9) for a, b in zip(found.values[1:], expected.values, strict=True))
     assert found.report["completeness_gap"][1:] == pytest.approx(expected.report["completeness_gap"])
 
@@ -312,7 +311,7 @@ CONDUCTANCE = {"importance": "conductance", "importance_data": "fusion"}
         (Words, (IDS, Y), {"importance": "deeplift", "importance_data": "fusion"}, "some inputs of these networks are integers"),
         (OneHot, (IDS, Y), CONDUCTANCE, "read whole numbers without an nn.Embedding"),
         (Shortened, IDS, {}, r"Embedding 'table' are shortened as it runs \(max_norm\)"),
-        (Masked, {"ids": IDS}, {}, r"parent 0 \(Masked\) does not run on the tensors of the data, ids \(6 int64\): .*Name them"),
+        (Masked, {"ids": IDS}, {}, r"parent 0 does not run on the tensors of the data, ids \(6 int64\): .*Name them"),
         (Masked, {**mask(), "kinds": IDS[:3]}, {}, r"hold \[3, 80\] samples; they must hold equally many"),
         (
             Masked,
@@ -335,35 +334,3 @@ def test_tables_of_other_lengths_are_refused():
     other.table = nn.Embedding(TOKENS + 1, 5)
     with pytest.raises(ValueError, match=r"embeddings hold \[9, 10\] rows and the fused network's 9"):
         METHODS["KF-Linear"]([*pair(Words, 0), initialised(other, 1)], IDS)
-
-
-class Hashed(nn.Module):
-    """Looks up the remainder of an id, which rounding changes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.table, self.head = nn.Embedding(TOKENS, 5), nn.Linear(5, 3)
-
-    def forward(self, ids, offset=None):
-        return self.head(self.table((ids if offset is None else ids + offset) % TOKENS).mean(1))
-
-
-@pytest.mark.parametrize("method", ["KF-Linear", "OTFusion", "Average", "Ensemble"])
-def test_whole_numbers_that_would_be_rounded_are_refused(method):
-    """Up to 2^24 the network looks up what it does alone; above, float32 would change the ids."""
-    parents = pair(Hashed, 0, 1)
-    ids = IDS + (1 << 24) - TOKENS
-    options = {"ridge": 0.0} if method == "KF-Linear" else {}
-    result = METHODS[method](parents[:1] * 2, (ids, Y), device="cpu", **options)
-    if method != "Ensemble":  # which gives logarithms of probabilities
-        with torch.no_grad():
-            assert torch.allclose(result.model(ids), parents[0](ids), atol=1e-6)
-    for inputs in (
-        ids + TOKENS + 1,
-        -ids - TOKENS - 1,
-        ids.clone().index_put_((torch.tensor(79),), torch.tensor(1 << 40)),
-    ):
-        with pytest.raises(ValueError, match=r"whole numbers up to \d+, .* 2\^24 = 16777216"):
-            METHODS[method](parents, (inputs, Y), device="cpu")
-    with pytest.raises(ValueError, match=r"whole numbers up to"):
-        METHODS[method](parents, ({"ids": IDS, "offset": torch.full((80, 1), 1 << 25)}, Y), device="cpu")

@@ -19,6 +19,7 @@ from ..fusion.task import Algorithm, Plan, Takes, Task
 from ..graph.graph import Weights, load
 from ..graph.network import Network
 from ..networks.code import check_same_code, parent_names
+from ..networks.inputs import count_of
 from ..networks.norm_statistics import has_statistics
 from ..networks.outputs import say_what_is_left
 from ..system.device import Stopwatch, in_units, of, on_device
@@ -27,7 +28,7 @@ from ..system.monitor import Monitor
 from ..system.refusals import Refusal
 from ..system.settings import setting
 from .groups import groups_of
-from .inputs import given, leaves, networks
+from .inputs import leaves, networks
 from .repair import mapped_goals, rescale
 from .repair import reset_norms as reset_norms_of
 from .scores import group_scores
@@ -97,8 +98,8 @@ class AlignmentPlan(Plan):
 
     def with_scores(self) -> Self:
         """The plan with the importance of all neurons."""
-        data = [(given(self.task, x), y) for x, y in self.task.parents_data()]
-        return replace(self, scored=group_scores(self.nets[:-1], self.groups, self.task.importance, data, self.monitor))
+        task, data = self.task, [(leaves(self.task, x), y) for x, y in self.task.parents_data()]
+        return replace(self, scored=group_scores(self.nets[:-1], self.groups, task.importance, data, self.monitor))
 
     def scores(self, index: int) -> list[Tensor]:
         """The scores of each parent's neurons in a group."""
@@ -191,7 +192,7 @@ class AlignmentPlan(Plan):
             **(scoring if value.takes.importance else {}),
             "target": task.target_spec,
             "seed": task.seed,
-            "samples": len(task.inputs),
+            "samples": count_of(task.inputs),
             **facts,
             "repaired": repaired,
         }

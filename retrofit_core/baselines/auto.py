@@ -17,6 +17,7 @@ from ..fusion.grouping import Hungarian
 from ..fusion.importance import Conductance, Importance, Scores, Uniform
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Plan, Takes, Task, planned
+from ..networks.inputs import Inputs, contents, count_of, moved, rows_of
 from ..networks.outputs import SEVERAL, answers, check_class_scores
 from ..networks.statedicts import tensors_in
 from ..system.duplicates import duplicate
@@ -92,8 +93,8 @@ FEWEST = 4
 class AutoPlan(Plan):
     """The split of the samples, and the candidates that accept the parents."""
 
-    deciding: tuple[Tensor, Tensor | None] = field(kw_only=True)
-    """Held-out samples: inputs (V, ...), and labels (V,) if all samples have them"""
+    deciding: tuple[Inputs, Tensor | None] = field(kw_only=True)
+    """Held-out samples: inputs, and labels (V,) if all samples have them"""
     trials: Mapping[str, tuple[Algorithm, Plan]] = field(kw_only=True)
     """Candidates that accept the parents, in the order of trying them"""
     left_out: Mapping[str, str] = field(kw_only=True)
@@ -103,7 +104,7 @@ class AutoPlan(Plan):
         """The task, what is tried, and what is left out."""
         tried = [f"tries {title}" for title in self.trials]
         left_out = [f"leaves out {title}: {why}" for title, why in self.left_out.items()]
-        return [self.task.headline, *tried, f"decides on {len(self.deciding[0])} samples", *left_out]
+        return [self.task.headline, *tried, f"decides on {count_of(self.deciding[0])} samples", *left_out]
 
 
 @dataclass(frozen=True)
@@ -140,10 +141,10 @@ class Auto(Algorithm):
         """Split the samples and plan every candidate; see `Algorithm`."""
         check_inputs(task.parents, task.inputs, target=task.target, least=2, method=self.title, written=())
         by_class = self._check_labels(task)
-        if (different := len(task.samples()[0])) < FEWEST:
+        if (different := count_of(task.samples()[0])) < FEWEST:
             raise Refusal(
-                f"Auto judges fusions by samples that none of them saw, and only {different} of the {len(task.inputs)} samples "
-                "can be told from the others. Pass more different ones, or use KF-Linear.",
+                f"Auto judges fusions by samples that none of them saw, and only {different} of the "
+                f"{count_of(task.inputs)} samples can be told from the others. Pass more different ones, or use KF-Linear.",
                 ("method", "KF-Linear"),
             )
         kept, decide = self.split(task)
@@ -158,7 +159,7 @@ class Auto(Algorithm):
                     with _noting(left_out, title):
                         trials[title] = _trial(trial, rest, own)
 
-        if len(decide[0]):
+        if count_of(decide[0]):
             accept(CANDIDATES if by_class else WITHOUT_CLASSES, self.tries)
         else:
             accept(UNSEEN, 1)
@@ -170,7 +171,7 @@ class Auto(Algorithm):
                 ("method", "KD"),
                 ("method", "Ensemble"),
             )
-        if len(decide[0]) and task.target is None:
+        if count_of(decide[0]) and task.target is None:
             accept(MEANS, len(trials) + len(MEANS))
         return AutoPlan(task, deciding=decide, trials=trials, left_out=left_out)
 
@@ -181,7 +182,7 @@ class Auto(Algorithm):
             ValueError: they are not, and there is no metric; or a metric, and samples without targets.
         """
         shape = check_outputs(task.parents, task.inputs)
-        targets = [labels for inputs, labels in [(task.inputs, task.labels), *task.parents_data()] if len(inputs)]
+        targets = [labels for inputs, labels in [(task.inputs, task.labels), *task.parents_data()] if count_of(inputs)]
         if self.metric is None:
             classes = check_class_scores(
                 shape, "Auto", "Pass metric=function in Python, or use KF-Linear.", ("method", "KF-Linear")
@@ -199,17 +200,17 @@ class Auto(Algorithm):
             )
         return len(shape) == 1 and shape[0] > 1 and all(why_no_labels(as_labels(labels)) is None for labels in targets)
 
-    def split(self, task: Task) -> Sequence[tuple[Tensor, Tensor | None]]:
+    def split(self, task: Task) -> Sequence[tuple[Inputs, Tensor | None]]:
         """The samples to which fusions are fitted, and those held out, balanced over classes if known, none if they would be too
         few: inputs, and labels if all have them."""
         inputs, labels = task.samples()
-        count = len(inputs)
+        count = count_of(inputs)
         number = min(round(self.held_out * count), count - 1)
         classes = torch.zeros(count) if labels is None or why_no_labels(labels) else labels
         held = torch.zeros(count, dtype=torch.bool)
         if number >= DECIDING:
             held[balanced(classes, number, generator=torch.Generator().manual_seed(task.seed))] = True
-        return [(inputs[rows], None if labels is None else labels[rows]) for rows in (~held, held)]
+        return [(rows_of(inputs, rows), None if labels is None else labels[rows]) for rows in (~held, held)]
 
     @torch.no_grad()
     def run(self, plan: AutoPlan) -> FusionResult:
@@ -217,7 +218,7 @@ class Auto(Algorithm):
         task = plan.task
         monitor, device = task.runtime.monitor, task.device
         inputs, labels = plan.deciding
-        inputs = inputs.to(device, task.dtype)
+        inputs = moved(inputs, device, task.dtype)
         results, left_out = dict[str, FusionResult](), dict(plan.left_out)
         scores: Sequence[Scores] | None = None
         for title, (method, fusion) in plan.trials.items():
@@ -232,17 +233,17 @@ class Auto(Algorithm):
             with _noting(left_out, title):
                 method, fusion = _trial(trial, next(iter(plan.trials.values()))[1].task, None)
                 results[title] = method.run(fusion)
-        found = self._measured(task, results, inputs, labels) if len(inputs) else dict.fromkeys(results, 0.0)
+        found = self._measured(task, results, inputs, labels) if count_of(inputs) else dict.fromkeys(results, 0.0)
         if not found:
             raise ValueError(f"no fusion of these networks was possible. {_reasons(left_out)} Use KD or Ensemble.")
         chosen = max(found, key=lambda name: found[name])  # the first of equals
         facts = {
-            "choice": self._sentence(chosen, found, len(inputs), labels is not None, left_out),
+            "choice": self._sentence(chosen, found, count_of(inputs), labels is not None, left_out),
             "chosen": results[chosen].config if chosen in results else {},
             "candidates": {name: score if self.metric else 100 * score for name, score in found.items()},
             "left_out": left_out,
             "seed": task.seed,
-            "samples": len(task.inputs),
+            "samples": count_of(task.inputs),
         }
         if chosen in results:
             best_of_all = results[chosen]
@@ -252,7 +253,7 @@ class Auto(Algorithm):
         return self.result(parent.to(device).eval(), task, **facts)
 
     def _measured(
-        self, task: Task, results: Mapping[str, FusionResult], inputs: Tensor, targets: Tensor | None
+        self, task: Task, results: Mapping[str, FusionResult], inputs: Inputs, targets: Tensor | None
     ) -> dict[str, float]:
         """The score of each parent that may be returned, and of each fusion, on the held-out samples."""
         monitor, device = task.runtime.monitor, task.device
@@ -303,15 +304,14 @@ def _noting(left_out: dict[str, str], title: str) -> Iterator[None]:
         left_out[title] = str(error) if isinstance(error, ValueError) else failed
 
 
-def _without(task: Task, held: Tensor) -> list[tuple[Tensor, Tensor | None]] | None:
+def _without(task: Task, held: Inputs) -> list[tuple[Inputs, Tensor | None]] | None:
     """The parents' own data without the held-out samples; None if there are none of their own."""
     if task.importance.data is None or isinstance(task.importance.data, str):
         return None
-    known = {sample.numpy().tobytes() for sample in held.cpu()}
-    kept = []
+    known, kept = set(contents(held)), []
     for x, y in task.parents_data():
-        rows = [row for row, sample in enumerate(x.to("cpu", held.dtype)) if sample.numpy().tobytes() not in known]
-        kept.append((x[rows], None if y is None else y[rows]))
+        rows = torch.tensor([sample not in known for sample in contents(moved(x, "cpu", task.dtype))])
+        kept.append((rows_of(x, rows), None if y is None else y[rows]))
     return kept
 
 
@@ -344,7 +344,7 @@ def worth(parents: Tensor, samples: int) -> Tensor:
 
 def _check_one_class(task: Task) -> None:
     """Refuse outputs that have several labels for a sample: from 0 to 1, without a sum of 1, which would have become logits."""
-    outputs = answers(task.parents[0], task.inputs[:SEVERAL])
+    outputs = answers(task.parents[0], rows_of(task.inputs, slice(SEVERAL)))
     if outputs is not None and ((outputs >= 0) & (outputs <= 1)).all():
         raise Refusal(
             "Auto without labels takes the largest output for the class, and these outputs are from 0 to 1 without a sum of 1, "

@@ -13,6 +13,7 @@ from ..fusion.task import Algorithm, Plan, Takes, Task
 from ..graph.graph import load, weights_of
 from ..networks.code import check_same_code, check_same_settings, parent_names
 from ..networks.composites import MEAN_OF_VALUES
+from ..networks.inputs import count_of
 from ..networks.norm_statistics import has_statistics
 from ..networks.outputs import check_class_scores
 from ..networks.statedicts import tensors_in
@@ -79,7 +80,7 @@ def _shares(weights: Sequence[float] | None, n: int) -> Tensor | None:
 
 def _check_parents(task: Task, method: str, least: int) -> tuple[int, ...]:
     check_inputs(task.parents, task.inputs, target=None, least=least, method=method, written=())
-    return check_outputs(task.parents, task.inputs) if len(task.inputs) else ()
+    return check_outputs(task.parents, task.inputs) if count_of(task.inputs) else ()
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class WeightAverager(Algorithm):
         shape = _check_parents(task, self.title, least)
         check_can_be_averaged(task.parents)
         check_same_code(task.parents, task.inputs, parent_names(len(task.parents)))
-        if self.reset_norms and not len(task.inputs):
+        if self.reset_norms and not count_of(task.inputs):
             raise ValueError(
                 "reset_norms estimates statistics on fusion data, and none are given. Pass data, or leave it out."
             )
@@ -183,7 +184,7 @@ class Ensembling(Algorithm):
     def plan(self, task: Task) -> Plan:
         """Check outputs; see `Algorithm`."""
         shape = _check_parents(task, self.title, least=0)
-        if len(task.inputs) and self.combine != "logits":
+        if count_of(task.inputs) and self.combine != "logits":
             check_class_scores(shape, f"an ensemble with combine={self.combine!r}", MEAN_OF_VALUES)
         return Plan(task)
 

@@ -14,8 +14,9 @@ from ..fusion.eligibility import check_inputs, check_outputs, output_shape
 from ..fusion.results import FusionResult
 from ..fusion.task import Algorithm, Plan, Takes, Task
 from ..networks.architectures import ARCHITECTURES, build
-from ..networks.outputs import GivingLogits, check_class_scores, say_what_is_left
-from ..networks.wrappers import wrapper_of
+from ..networks.copies import run
+from ..networks.inputs import Inputs, batches_of, count_of, moved, rows_of
+from ..networks.outputs import check_class_scores, one_output, say_what_is_left
 from ..system.device import default_dtype, on_device
 from ..system.duplicates import duplicate
 from ..system.monitor import Monitor
@@ -88,7 +89,7 @@ class Distillation(Descent, Algorithm):
                 f"KD: the parents' outputs have shape {shape} per sample, the student's {student}. Give the student "
                 "the parents' classes."
             )
-        if wrapper_of(written[0], GivingLogits) is not None:
+        if one_output(written[0]) is not None:
             with suppress(ValueError):  # it need not have a graph
                 say_what_is_left(written[0], graph_of(task, written[0]).weights)
         return Plan(task)
@@ -99,7 +100,7 @@ class Distillation(Descent, Algorithm):
         monitor, device = task.runtime.monitor, task.device
         model = task.target if task.target is not None else task.parents[0]
         student = (fresh(model, task.seed) if self.start == "random" else duplicate(model)).to(device)
-        inputs = task.inputs.to(device, next(student.parameters()).dtype)
+        inputs = moved(task.inputs, device, next(student.parameters()).dtype)
         logits = logits_of(task.parents, inputs, device, monitor)  # (n, B, classes)
         goals = logits.mean(0) if self.loss == "mse" else (logits / self.temperature).softmax(2).mean(0)
         distance = F.mse_loss if self.loss == "mse" else partial(kl, temperature=self.temperature)
@@ -114,7 +115,7 @@ class Distillation(Descent, Algorithm):
                 "architecture": getattr(student, "spec", type(student).__name__),
                 "parameters": sum(p.numel() for p in student.parameters()),
             },
-            "samples": len(inputs),
+            "samples": count_of(inputs),
             "seed": task.seed,
             "curve": curve,
         }
@@ -122,13 +123,14 @@ class Distillation(Descent, Algorithm):
 
 
 @torch.no_grad()
-def logits_of(models: Sequence[nn.Module], inputs: Tensor, device: torch.device, monitor: Monitor) -> Tensor:
+def logits_of(models: Sequence[nn.Module], inputs: Inputs, device: torch.device, monitor: Monitor) -> Tensor:
     """(n, B, classes) logits of all parents, in evaluation mode; raises `NotANumber`."""
     logits = []
     for index, model in enumerate(models):
         monitor.emit("phase", name="teachers", parent=index, parents=len(models))
         teacher = on_device(model, device).eval()
-        outputs = torch.cat([teacher(x) for x in monitor.each("step", inputs.split(BATCH), name="forward")])
+        batches = monitor.each("step", batches_of(inputs, BATCH), name="forward")
+        outputs = torch.cat([run(teacher, x) for x in batches])
         logits.append(as_logits(outputs, f"fusion samples (network {index})"))
     return torch.stack(logits)
 
@@ -158,7 +160,7 @@ def fresh(model: nn.Module, seed: int) -> nn.Module:
 
 def fit_to_goals(
     module: nn.Module,
-    inputs: Tensor,
+    inputs: Inputs,
     goals: Tensor,
     distance: Callable[[Tensor, Tensor], Tensor],
     settings: Descent,
@@ -169,14 +171,14 @@ def fit_to_goals(
     """Train a module in place by `descend`, in training mode, to output the goals.
 
     Args:
-        goals: (B, ...) for the inputs (B, ...).
+        goals: (B, ...) for the inputs.
         distance: (outputs, goals) -> mean distance, a scalar.
     Returns:
         The curve of `descend`.
     """
 
     def loss(samples: Tensor) -> Tensor:
-        return distance(module(inputs[samples]), goals[samples])
+        return distance(run(module, rows_of(inputs, samples)), goals[samples])
 
     def measure(samples: Tensor) -> float:
         losses = [loss(part) * len(part) for part in samples.split(BATCH)]
@@ -186,7 +188,7 @@ def fit_to_goals(
         torch.manual_seed(seed)  # for dropout
         curve = descend(
             module,
-            len(inputs),
+            len(goals),
             loss,
             measure,
             settings,

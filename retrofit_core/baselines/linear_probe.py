@@ -13,6 +13,7 @@ from ..fusion.task import Algorithm, Plan, Takes, Task
 from ..graph.graph import load, name_of
 from ..graph.layers import LINEAR, Operation
 from ..graph.network import Network
+from ..networks.inputs import count_of, moved
 from ..system.duplicates import duplicate
 from ..training.descent import Descent
 from .distillation import fit_to_goals, logits_of
@@ -48,7 +49,7 @@ class LinearProbe(Descent, Algorithm):
         task = plan.task
         monitor, device = task.runtime.monitor, task.device
         fused = duplicate(task.parents[0]).to(device).eval()
-        inputs = task.inputs.to(device, task.dtype)
+        inputs = moved(task.inputs, device, task.dtype)
         (net,) = networks(task, [fused])
         op, name = head_of(net), head_of(net).weight.names[0].removesuffix(".weight")
         goals = logits_of(task.parents, inputs, device, monitor).mean(0).flatten(0, -2)
@@ -66,7 +67,7 @@ class LinearProbe(Descent, Algorithm):
             op.bias.write(net.weights, head.bias)
         load(fused, net.weights)
         training = {"optimiser": "AdamW", "epochs_run": len(curve) - 1, "curve": curve}
-        return self.result(fused, task, head=name, samples=len(inputs), seed=task.seed, **training)
+        return self.result(fused, task, head=name, samples=count_of(inputs), seed=task.seed, **training)
 
 
 def head_of(net: Network) -> Operation:

@@ -13,7 +13,6 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from ..fusion.eligibility import check_weights
 from ..fusion.results import FusionResult
 from ..fusion.task import Plan, Takes, Task
 from ..networks.code import check_same_code
@@ -76,7 +75,6 @@ class TaskVectors(WeightAverager):
                 "base=NETWORK (--base FILE), or use Average."
             )
         self.check_mergeable(task, least=0)
-        check_weights(task.base, "the common ancestor")
         refuse_computed_weights(task.base, "the common ancestor")
         tensors = tensors_in(task.base)
         for name, tensor in tensors_in(task.parents[0]).items():

@@ -17,6 +17,7 @@ from ..fusion.results import FusionResult
 from ..fusion.task import Plan, Takes, Task
 from ..graph.graph import load
 from ..graph.network import Network
+from ..networks.inputs import count_of
 from ..system.device import check_sums, on_device
 from ..system.monitor import Monitor
 from ..system.settings import FRACTION, setting
@@ -94,7 +95,7 @@ class RegMean(WeightAverager):
             solved.append(name.removesuffix(".weight"))
         load(fused, weights)
         own_data = not (task.importance.data is None or isinstance(task.importance.data, str))
-        facts = {"layers": solved, "samples": list(map(len, data)), "own_data": own_data, "seed": task.seed}
+        facts = {"layers": solved, "samples": list(map(count_of, data)), "own_data": own_data, "seed": task.seed}
         return self.result(fused, task, **facts)
 
 

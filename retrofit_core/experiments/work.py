@@ -238,8 +238,8 @@ def _networks(cells: Sequence[Cell], root: Path, monitor: Monitor, device: str) 
         return [facts | {"value": times[column.metric]}]
     if column.metric == "operations":
         example = test.inputs(rows[:1])
-        of_parent = operations(on_device(parents[0], device), example.to(devices.of(network)))
-        return [facts | {"value": operations(network, example.to(devices.of(network))) / of_parent}]
+        of_parent = operations(on_device(parents[0], device), example)
+        return [facts | {"value": operations(network, example) / of_parent}]
     scores = evaluate(network, test, rows=rows, monitor=monitor)
     correct = torch.from_numpy(from_bits(scores["knows"], len(rows)))
     if column.metric == "accuracy":

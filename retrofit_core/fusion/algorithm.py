@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from ..graph.blocks import read_boundaries
 from ..graph.fuse import Fusion
-from ..networks.packing import TakingPacked, taking
-from ..networks.wrappers import wrapper_of
+from ..networks.inputs import count_of
+from ..networks.outputs import Which
 from ..system.refusals import Refusal
 from ..system.registry import made, name_of
 from ..system.runtime import Runtime
@@ -38,7 +38,7 @@ def fuse(
     centre: bool = False,
     class_shares: Tensor | None = None,
     boundaries: str | int | Sequence[str] = "auto",
-    logits: str | int | None = None,
+    logits: Which | None = None,
     samples: int | None = None,
     seed: int = 0,
     runtime: Runtime | None = None,
@@ -55,8 +55,8 @@ def fuse(
         head, scored, centre: see `Retrofit`.
         class_shares: (n, classes) each parent's share of each class, for a head by shares.
         boundaries: where the levels of a gradient fit end, see `in_blocks`.
-        logits: the output that holds the logits, if networks return a dict, a tuple or an object; default: the entry of
-            that name, or the only tensor.
+        logits: the output that holds the logits, if networks return a dict, a tuple or an object, or a list of several, each of
+            which is fitted as the last layer (by the closed form); default: the entry of that name, or the only tensor.
         samples: maximum number of fusion samples, taken from the start; a loader is read no further.
         seed: seed of k-means starts, batches and perturbation; the same seed gives the same weights.
         runtime: device, memory, monitor.
@@ -151,7 +151,8 @@ class Retrofit(Algorithm):
             least=self.fit.least_samples,
             method=f"fit={name_of(FITS, self.fit)!r}",
         )
-        check_outputs([*task.parents, *([task.target] if task.target is not None else [])], task.inputs)
+        if not (isinstance(self.fit, Ridge) and task.has_several_outputs):
+            check_outputs([*task.parents, *([task.target] if task.target is not None else [])], task.inputs)
         if isinstance(self.fit, Ridge) and self.boundaries != "auto":
             raise Refusal(
                 f"boundaries={self.boundaries!r} say what the levels of a gradient fit are; the closed form fits every layer. "
@@ -179,10 +180,7 @@ class Retrofit(Algorithm):
     def run(self, plan: FusionPlan) -> FusionResult:
         """Algorithm 1."""
         result = plan.fusion.run()
-        model, packed = result.model, wrapper_of(plan.task.parents[0], TakingPacked)
-        if packed is not None and plan.task.packing is None:  # the caller packed
-            model = taking(model, packed.packing)
-        return replace(result, model=model, config=self.config(plan.task) | result.config)
+        return replace(result, config=self.config(plan.task) | result.config)
 
     def config(self, task: Task) -> dict[str, Any]:
         """Everything that determines the fused network besides parents and data, as flat as a method's settings."""
@@ -198,7 +196,7 @@ class Retrofit(Algorithm):
             "target": task.target_spec,
             "class_shares": task.class_shares.tolist() if task.class_shares is not None else None,
             "seed": task.seed,
-            "samples": len(task.inputs),
+            "samples": count_of(task.inputs),
             "device": str(task.device),
             "memory": task.runtime.memory,
         }

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ..networks.copies import fed, tried
+from ..networks.copies import tried
+from ..networks.inputs import Inputs, count_of, leaves_of, rows_of
 from ..networks.outputs import does_not_run, logits_in
 from ..networks.weights import refuse_computed_weights
 from ..system.device import rows_per_batch
@@ -17,7 +18,7 @@ LARGEST = 1e15
 
 def check_inputs(
     models: Sequence[nn.Module],
-    inputs: Tensor,
+    inputs: Inputs,
     *,
     target: nn.Module | None,
     least: int,
@@ -30,16 +31,14 @@ def check_inputs(
         least: minimum number of samples; 0: none are needed.
         written: networks whose weights are written, averaged or mapped, while the others only run; default: all.
     Raises:
-        ValueError: no parents; NaN, no or mixed floating-point weights, or computed ones; too few, integer or infinite
-            samples.
+        ValueError: no parents; mixed floating-point weights, or computed ones; too few or infinite samples.
     """
     check_models(models)
-    if least or len(inputs):
+    if least or count_of(inputs):
         _check_data(inputs, least, method)
     everyone = [*models, *([target] if target is not None else [])]
     for index, model in enumerate(everyone):
         name = f"parent {index}" if index < len(models) else "the target"
-        check_weights(model, name)
         if written is None or any(model is other for other in written):
             refuse_computed_weights(model, name)
     dtypes = {str(parameter.dtype) for model in everyone for parameter in model.parameters()}
@@ -62,13 +61,22 @@ def check_models(models: object) -> None:
     if not len(models):
         raise ValueError("there is no parent to fuse. Pass a list of at least one model.")
     for index, model in enumerate(models):
-        if not isinstance(model, nn.Module):
-            raise ValueError(
-                f"parent {index} is {type(model).__name__}, not a torch.nn.Module. Read checkpoints with load_model(FILE)[0]."
-            )
+        check_module(model, f"parent {index}")
 
 
-def check_outputs(models: Sequence[nn.Module], inputs: Tensor) -> tuple[int, ...]:
+def check_module(model: object, network: str) -> None:
+    """Check that a model is a network, and no name of a file.
+
+    Raises:
+        ValueError: it is no torch.nn.Module.
+    """
+    if not isinstance(model, nn.Module):
+        raise ValueError(
+            f"{network} is {type(model).__name__}, not a torch.nn.Module. Read checkpoints with load_model(FILE)[0]."
+        )
+
+
+def check_outputs(models: Sequence[nn.Module], inputs: Inputs) -> tuple[int, ...]:
     """Run one sample through every network, for methods that do not cut networks into levels.
 
     Returns:
@@ -85,7 +93,7 @@ def check_outputs(models: Sequence[nn.Module], inputs: Tensor) -> tuple[int, ...
     return shapes[0]
 
 
-def output_shape(model: nn.Module, inputs: Tensor, network: str) -> tuple[int, ...]:
+def output_shape(model: nn.Module, inputs: Inputs, network: str) -> tuple[int, ...]:
     """Output shape of a network for one sample, (classes,) or (tokens, classes), found by running the first one.
 
     Args:
@@ -93,36 +101,39 @@ def output_shape(model: nn.Module, inputs: Tensor, network: str) -> tuple[int, .
     Raises:
         ValueError: the network fails on the sample.
     """
-    output = tried(model, fed(model, inputs[:1]))
+    one = rows_of(inputs, slice(1))
+    output = tried(model, one)
     if isinstance(output, Exception):
-        raise does_not_run(network, inputs[:1], output) from output
+        raise does_not_run(network, one, output) from output
     return tuple(logits_in(output, network).shape[1:])
 
 
-def _check_data(inputs: Tensor, least: int, method: str) -> None:
-    if len(inputs) < least:
+def _check_data(inputs: Inputs, least: int, method: str) -> None:
+    if (count := count_of(inputs)) < least:
         raise Refusal(
-            f"the fusion set holds {len(inputs)} sample{'s' * (len(inputs) != 1)}; {method} needs at least {least}, and "
+            f"the fusion set holds {count} sample{'s' * (count != 1)}; {method} needs at least {least}, and "
             "the paper uses 400.",
             ("samples", least),
-        )
-    if not inputs.dtype.is_floating_point:
-        raise ValueError(
-            f"the fusion data are {inputs.dtype}, not floating-point. Normalise them as the parents' training did."
         )
     check_finite(inputs, "fusion sample")
 
 
-def check_finite(inputs: Tensor, sample: str) -> None:
-    """Refuse samples (B, ...) with NaN, infinity, or numbers whose squares are too large to be summed.
+def check_finite(inputs: Inputs, sample: str) -> None:
+    """Refuse samples with NaN, infinity, or numbers whose squares are too large to be summed.
 
     Args:
         sample: what one is called, to start the message.
     Raises:
         ValueError: says which one is the first.
     """
+    for leaf in leaves_of(inputs):
+        if leaf.is_floating_point():
+            _check_finite(leaf, sample)
+
+
+def _check_finite(tensor: Tensor, sample: str) -> None:
     # flags and absolute values of all would double them
-    batches = inputs.split(rows_per_batch(max(inputs[:1].nbytes, 1)))
+    batches = tensor.split(rows_per_batch(max(tensor[:1].nbytes, 1)))
     largest = torch.cat([batch[:, None].flatten(1).abs().amax(1) for batch in batches])
     finite, small = largest.isfinite(), largest < LARGEST
     if not finite.all():

@@ -1,18 +1,18 @@
 """Networks with their neurons in another order."""
 
 import torch
-from torch import Tensor, nn
-from torch.utils import _pytree as pytree
+from torch import nn
 
 from ..graph.graph import load
 from ..graph.network import networks_of
 from ..graph.spaces import permuted_weights, random_orders
-from ..networks.packing import as_given
+from ..networks.inputs import moved
+from ..networks.outputs import Which, as_given
 from ..system import device as devices
-from .task import Task, unpacking
+from .task import Task
 
 
-def permuted(network: nn.Module, data: object, seed: int = 0, *, logits: str | int | None = None) -> nn.Module:
+def permuted(network: nn.Module, data: object, seed: int = 0, *, logits: Which | None = None) -> nn.Module:
     """A copy that computes the same, with the neurons of every layer in random order.
 
     Neurons of a head stay in it, and those of a part of a grouped convolution in their part, which moves as a whole. It tests
@@ -28,14 +28,8 @@ def permuted(network: nn.Module, data: object, seed: int = 0, *, logits: str | i
     """
     task = Task.of([network], data, logits=logits, seed=seed)
     (parent,) = task.parents
-    device, dtype = devices.of(parent), task.dtype
-
-    def ready(tensor: Tensor) -> Tensor:
-        return tensor.to(device, dtype if tensor.is_floating_point() else None)
-
     with devices.exact(), torch.inference_mode(False):
-        model = unpacking(parent)
-        (net,) = networks_of([model], pytree.tree_map_only(Tensor, ready, task.given(task.inputs)))
+        (net,) = networks_of([parent], moved(task.inputs, devices.of(parent), task.dtype))
         made = {space for columns in net.columns for space in columns[:, 0].tolist()}
         spaces = [
             space
@@ -43,5 +37,5 @@ def permuted(network: nn.Module, data: object, seed: int = 0, *, logits: str | i
             if number in made or space.family is not None or {name for name, _ in space.axes} <= net.graph.trained
         ]
         orders = random_orders(spaces, torch.Generator().manual_seed(seed))
-        load(model, permuted_weights(net.weights, net.spaces.neurons, spaces, orders))
-    return as_given(parent, task.packing)
+        load(parent, permuted_weights(net.weights, net.spaces.neurons, spaces, orders))
+    return as_given(parent)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from ..networks.packing import Inputs, Packing, each_of, packed, tensors_of
+from ..networks.inputs import Inputs, each_of, leaves_of, like
 from ..system.labels import as_labels
 from ..system.registry import first_line
 from .eligibility import check_finite
@@ -45,7 +45,7 @@ def as_inputs(data: object, samples: int | None = None) -> tuple[Inputs, Tensor 
             f"fusion data must be a tensor, (inputs, labels), a dict of tensors, a DataLoader or a Dataset. Found "
             f"{type(data).__name__}."
         )
-    counts = {len(tensor) for tensor in tensors_of(inputs)}
+    counts = {len(tensor) for tensor in leaves_of(inputs)}
     if len(counts) > 1:
         raise ValueError(f"the tensors of the fusion data hold {sorted(counts)} samples; they must hold equally many.")
     if not max(counts, default=0):
@@ -64,13 +64,9 @@ def ordinary(tensor: Tensor) -> Tensor:
         return tensor.clone() if tensor.is_inference() else tensor.detach()
 
 
-def parents_data(
-    data: object, fusion: tuple[Tensor, Tensor | None], n: int, packing: Packing | None = None
-) -> list[tuple[Tensor, Tensor | None]]:
+def parents_data(data: object, fusion: tuple[Inputs, Tensor | None], n: int) -> list[tuple[Inputs, Tensor | None]]:
     """(inputs, labels) of each of n parents: its own data, see `as_inputs`, or the fusion data (None, "fusion").
 
-    Args:
-        packing: packing of the fusion data, which these data must match.
     Raises:
         ValueError: not a list of n sets, other tensors, or NaN in them.
     """
@@ -85,10 +81,9 @@ def parents_data(
     pairs = [as_inputs(pair) for pair in data]
     if len(pairs) != n:
         raise ValueError(f"importance_data holds {len(pairs)} sets for {n} parents.")
-    of_parents = [(packed(inputs, packing), labels) for inputs, labels in pairs]
+    of_parents = [(like(inputs, fusion[0]), labels) for inputs, labels in pairs]
     for k, (x, _) in enumerate(of_parents):
-        if x.is_floating_point():
-            check_finite(x, f"parent {k}'s own data: sample")
+        check_finite(x, f"parent {k}'s own data: sample")
     return of_parents
 
 
@@ -228,13 +223,13 @@ def _joined(batches: list[Any]) -> tuple[Inputs, Tensor | None]:
     if not pairs:
         return torch.empty(0), None
     first, labels = pairs[0]
-    kinds = {tuple(inputs) if isinstance(inputs, Mapping) else len(tensors_of(inputs)) for inputs, _ in pairs}
+    kinds = {tuple(inputs) if isinstance(inputs, Mapping) else len(leaves_of(inputs)) for inputs, _ in pairs}
     if len(kinds) > 1 or len({y is None for _, y in pairs}) > 1:
         raise ValueError(
             "the batches of the fusion data differ in what they contain. Yield the same tensors, and labels, in each."
         )
     joined_labels = None if labels is None else torch.cat([y for _, y in pairs if y is not None])
-    columns = [list(column) for column in zip(*(tensors_of(inputs) for inputs, _ in pairs), strict=True)]
+    columns = [list(column) for column in zip(*(leaves_of(inputs) for inputs, _ in pairs), strict=True)]
     structure = each_of(first, lambda _: torch.empty(0))
     pairs.clear()
     batches.clear()

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from ..networks.classnames import check_same_classes, names_in
 from ..networks.copies import copies, running_themselves
-from ..networks.outputs import GivingLogits, as_classifier, check_alone
-from ..networks.packing import Inputs, Packing, TakingPacked, added, as_given, packed, packing_for, taking
-from ..networks.wrappers import Wrapper, class_name, refuse_archived, unwrapped, wrapper_of
+from ..networks.inputs import Inputs, contents, count_of, in_words, joined, leaves_of, moved, rows_of
+from ..networks.outputs import Which, as_classifier, as_given, check_alone, one_output
+from ..networks.wrappers import refuse_archived, unwrapped
 from ..system import device as devices
 from ..system.labels import as_shares
 from ..system.runtime import Runtime
 from ..system.settings import SAMPLES_SETTING, SEED_SETTING, Value, check_setting, setting, settings_of
-from .eligibility import check_models
+from .eligibility import check_models, check_module, check_weights
 from .importance import Importance, Uniform, importance_name
 from .results import FusionResult
 from .samples import as_inputs, parents_data
@@ -82,8 +82,8 @@ class Task:
 
     parents: Sequence[nn.Module]
     """In evaluation mode, as are target and base"""
-    inputs: Tensor
-    """(B, ...) fusion data; (0,) if the method needs none and none are given"""
+    inputs: Inputs
+    """Fusion data: a tensor (B, ...), or a dict or tuple of them; (0,) if the method needs none and none are given"""
     labels: Tensor | None = None
     """(B,)"""
     target: nn.Module | None = setting(None, "network with the fused architecture; None: parent 0's architecture")
@@ -95,8 +95,6 @@ class Task:
         None, "(parents, classes) each parent's share of each class's training samples"
     )
     sample_counts: Sequence[int] | None = setting(None, "each parent's number of training samples")
-    packing: Packing | None = None
-    """How `inputs` packs several tensors or integers; None: one floating-point tensor"""
     seed: int = 0
     runtime: Runtime = field(default_factory=Runtime)
 
@@ -108,7 +106,7 @@ class Task:
         data: object,
         samples: int | None = None,
         *,
-        logits: str | int | None = None,
+        logits: Which | None = None,
         target: nn.Module | None = None,
         base: nn.Module | None = None,
         importance: Importance | None = None,
@@ -134,31 +132,23 @@ class Task:
         networks = {f"parent {index}": parent for index, parent in enumerate(parents)}
         networks |= {f"the {role}": model for role, model in (("target", target), ("base", base)) if model is not None}
         for name, model in networks.items():
+            check_module(model, name)
             networks[name] = unwrapped(model)
             refuse_archived(networks[name], name)
-        check_same_classes({name: names_in(model) for name, model in networks.items() if name != "the base"})
-        originals = {name: model for name, model in networks.items() if isinstance(model, nn.Module)}
-        networks |= copies(originals)
-        called = {
-            name: model
-            for name, model in networks.items()
-            if name != "the base" and isinstance(model, nn.Module)  # the plan refuses others
-        }
+            check_weights(networks[name], name)
+        ready = copies(networks)
+        ancestor = ready.pop("the base", None)
+        check_same_classes({name: names_in(model) for name, model in ready.items()})
         if data is None:
             if logits is not None:
                 raise ValueError(
                     "logits are found by running the networks on data, and none are given. Leave logits out."
                 )
-            inputs, labels, packing, ready = torch.empty(0), None, None, called
+            inputs, labels = torch.empty(0), None
         else:
-            batches, labels = as_inputs(data, samples)
-            packing = packing_for(list(networks.values())[: len(parents)], batches)
-            inputs = packed(batches, packing)
-            with running_themselves(originals):
-                ready = {
-                    name: added(as_classifier(taking(model, packing), inputs, logits, name), model)
-                    for name, model in called.items()
-                }
+            inputs, labels = as_inputs(data, samples)
+            with running_themselves(networks):
+                ready = {name: as_classifier(model, inputs, logits, name, added=True) for name, model in ready.items()}
         importance = importance or Uniform()
         check_setting(SEED_SETTING, seed)
         runtime = runtime or Runtime()
@@ -173,36 +163,30 @@ class Task:
             list(ready.values())[: len(parents)],
             inputs,
             labels,
-            target=ready.get("the target", target),
-            base=networks.get("the base"),
+            target=ready.get("the target"),
+            base=ancestor,
             importance=importance,
             class_shares=None if class_shares is None else as_shares(class_shares),
             sample_counts=sample_counts,
-            packing=packing,
             seed=seed,
             runtime=runtime,
         )
 
     @property
-    def tokens(self) -> Tensor | None:
-        """(B, T) which tokens of the fusion data count; None: all, see `Packing.tokens`."""
-        taking_packed = wrapper_of(self.parents[0], TakingPacked)  # also where the caller packed
-        return None if taking_packed is None else taking_packed.packing.tokens(self.inputs)
-
-    def given(self, samples: Tensor) -> Inputs:
-        """What the networks are called with without our wrappers that pack it, see `unpacking`."""
-        taking_packed = wrapper_of(self.parents[0], TakingPacked)
-        if taking_packed is None:
-            return samples
-        args, kwargs = taking_packed.packing.unpack(samples)
-        return kwargs or tuple(args)
+    def has_several_outputs(self) -> bool:
+        """Whether several outputs of each network are fused."""
+        chosen = one_output(self.parents[0])
+        return chosen is not None and isinstance(chosen.which, tuple)
 
     @property
     def headline(self) -> str:
         """The parents and the data in words."""
-        names = dict.fromkeys(class_name(parent) for parent in self.parents)
-        shape = " x ".join(map(str, self.inputs.shape[1:]))
-        data = f"{len(self.inputs)} samples of {shape}" if len(self.inputs) else "no data"
+        names = dict.fromkeys(type(parent).__name__ for parent in self.parents)
+        count = count_of(self.inputs)
+        words = in_words(self.inputs)
+        if isinstance(self.inputs, Tensor) and self.inputs.ndim > 1:
+            words = " x ".join(map(str, self.inputs.shape[1:]))
+        data = f"{count} samples of {words}" if count else "no data"
         return f"{len(self.parents)} parents ({', '.join(names)}), {data}"
 
     @property
@@ -220,34 +204,30 @@ class Task:
         """The parents' dtype."""
         return next(self.parents[0].parameters()).dtype
 
-    def parents_data(self) -> list[tuple[Tensor, Tensor | None]]:
+    def parents_data(self) -> list[tuple[Inputs, Tensor | None]]:
         """(inputs, labels) of each parent: its own data if given, else the fusion data.
 
         Raises:
             ValueError: the numbers of sets and parents differ.
         """
-        return parents_data(self.importance.data, (self.inputs, self.labels), len(self.parents), self.packing)
+        return parents_data(self.importance.data, (self.inputs, self.labels), len(self.parents))
 
-    def samples(self) -> tuple[Tensor, Tensor | None]:
+    def samples(self) -> tuple[Inputs, Tensor | None]:
         """All samples at hand, each once: the fusion samples, then the parents' own; labels (B,) if all have them."""
         pairs = [(self.inputs, self.labels)]
         if self.importance.data is not None and not isinstance(self.importance.data, str):
             pairs += self.parents_data()
-        inputs = torch.cat([x.to("cpu", self.dtype) for x, _ in pairs])  # else a sample is not its own copy
-        rows = dict[bytes, int]()
-        for row, sample in enumerate(inputs):
-            rows.setdefault(sample.detach().numpy().tobytes(), row)
-        stand_ins = any(len(x) > 1 and not x.stride(0) for x, _ in pairs)  # a check of a run has one sample, many times
-        first = list(range(len(inputs)) if stand_ins else rows.values())
+        inputs = joined([moved(x, "cpu", self.dtype) for x, _ in pairs])  # else a sample is not its own copy
+        rows = dict[tuple[bytes, ...], int]()
+        for row, sample in enumerate(contents(inputs)):
+            rows.setdefault(sample, row)
+        sets = [leaf for x, _ in pairs for leaf in leaves_of(x)]
+        stand_ins = any(
+            len(leaf) > 1 and not leaf.stride(0) for leaf in sets
+        )  # a check of a run has one sample, many times
+        first = torch.arange(count_of(inputs)) if stand_ins else torch.tensor(list(rows.values()))
         labels = [y.cpu() for _, y in pairs if y is not None]
-        return inputs[first], torch.cat(labels)[first] if len(labels) == len(pairs) else None
-
-
-def unpacking(model: nn.Module) -> nn.Module:
-    """The network, with the same tensors, on inputs that are not packed."""
-    if isinstance(model, TakingPacked):
-        return model.wrapped
-    return model.around(unpacking(model.wrapped)) if isinstance(model, Wrapper) else model
+        return rows_of(inputs, first), torch.cat(labels)[first] if len(labels) == len(pairs) else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -327,7 +307,7 @@ def planned(algorithm: Algorithm, task: Task) -> Any:
             raise ValueError(f"{type(algorithm).__name__} takes no {name}. Leave it out.")
     plan = algorithm.plan(task)  # whose refusals are more specific
     for index, parent in enumerate(task.parents):
-        check_alone(parent, task.inputs[:2], f"parent {index}")
+        check_alone(parent, rows_of(task.inputs, slice(2)), f"parent {index}")
     return plan
 
 
@@ -343,6 +323,6 @@ def carry_out(algorithm: Algorithm, task: Task) -> FusionResult:
         began = time.perf_counter(), time.process_time()
         result = algorithm.run(plan).on(devices.of(task.parents[0]))
         times = {"seconds": time.perf_counter() - began[0], "processor_seconds": time.process_time() - began[1]}
-    chosen = wrapper_of(task.parents[0], GivingLogits)
-    config = result.config | ({} if chosen is None else {"logits": chosen.which})
-    return replace(result, model=as_given(result.model, task.packing), config=config, **times)
+    chosen = one_output(task.parents[0])
+    config = result.config | ({"logits": chosen.which} if chosen is not None and chosen.which is not None else {})
+    return replace(result, model=as_given(result.model), config=config, **times)

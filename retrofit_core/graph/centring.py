@@ -9,29 +9,35 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from .network import Network
-from .tracing import leaves_of
+from ..networks.copies import copies
+from ..networks.inputs import Inputs, contents, leaves_of, moved
+from ..system import device as devices
+from .graph import Graph, Weights, load, weights_of
+from .network import BATCH, Network
+from .tracing import trace_all
 
 
 @torch.no_grad()
-def bias_of_logits(net: Network, sample: Sequence[Tensor], name: str) -> str:
+def bias_of_logits(
+    graph: Graph, weights: Weights, sample: Sequence[Tensor], name: str, *, relative: bool = True
+) -> str:
     """The parameter (classes,) that is added to a network's logits.
 
     Args:
         sample: inputs of a few samples.
         name: the network's, for the error.
+        relative: whether only differences between logits count, as in logarithms of probabilities.
     Raises:
         ValueError: there is none.
     """
-    (logits, *_), numbers = net.graph(net.weights, *sample), range(len(net.graph.outputs))
-    for key in reversed(list(net.weights)):
-        if key in net.graph.weights and net.weights[key].shape == logits.shape[1:]:
+    logits, *others = graph(weights, *sample)
+    for key in reversed(list(weights)):
+        if key in graph.weights and weights[key].shape == logits.shape[1:] and not others:
             step = torch.arange(logits.shape[1]).to(logits)
-            moved, *_ = net.graph({**net.weights, key: net.weights[key] + step}, *sample)
-            off = moved - logits - step  # of the logarithms of probabilities, only differences show
-            if len(numbers) == 1 and (off - off.mean(1, keepdim=True)).abs().max() < 1e-3:
+            off = graph({**weights, key: weights[key] + step}, *sample)[0] - logits - step
+            if (off - relative * off.mean(1, keepdim=True)).abs().max() < 1e-3:
                 return key
     raise ValueError(f"no bias of {name} adds to its logits, so they cannot be centred. Leave centre out.")
 
@@ -50,8 +56,8 @@ def mean_logits(
     sets += [leaves_of(x) for x, _ in own_data]
     leaves = [torch.cat([tensor.cpu() for tensor in column]) for column in zip(*sets, strict=True)]
     first = dict[tuple[bytes, ...], int]()
-    for row in range(len(leaves[0])):
-        first.setdefault(tuple(leaf[row].numpy().tobytes() for leaf in leaves), row)
+    for row, sample in enumerate(contents(leaves)):
+        first.setdefault(sample, row)
     rows, size = torch.tensor(list(first.values())), len(batches[0][0])
     means = []
     for net in nets:
@@ -67,3 +73,22 @@ def mean_logits(
         ]
         means.append((torch.stack(sums).sum(0) / len(rows)).tolist())
     return means
+
+
+@devices.exact()
+@torch.no_grad()
+def centred(model: nn.Module, inputs: Inputs) -> nn.Module:
+    """A copy of a classifier, on its device and in evaluation mode, whose logits have mean zero over the samples, class by class.
+
+    Args:
+        inputs: samples, best of all classes.
+    Raises:
+        ValueError: no bias adds to its logits.
+    """
+    (copied,) = copies({"the network": model}).values()
+    ready = moved(inputs, devices.of(model), next(model.parameters()).dtype)
+    graph, weights, leaves = trace_all(copied, ready), weights_of(copied), leaves_of(ready)
+    name = bias_of_logits(graph, weights, [leaf[:2] for leaf in leaves], "the network", relative=False)
+    batches = zip(*(leaf.split(BATCH) for leaf in leaves), strict=True)
+    logits = torch.cat([graph(weights, *batch)[0].double() for batch in batches])
+    return load(copied, {**weights, name: weights[name] - logits.mean(0).to(weights[name])})

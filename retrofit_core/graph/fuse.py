@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from ..fusion.correspondence import aligned, check_alike, check_groupings
 from ..fusion.fit import Gradient, Ridge
@@ -18,7 +17,8 @@ from ..fusion.importance import Scores
 from ..fusion.importance.scoring import check_scores, parents_scores
 from ..fusion.moments import dual_bytes, dual_is_cheaper
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
-from ..fusion.task import Task, unpacking
+from ..fusion.task import Task
+from ..networks.inputs import Inputs, leaves_of, moved, rows_of
 from ..networks.outputs import check_class_scores, say_what_is_left
 from ..system import device as devices
 from ..system.device import in_units
@@ -32,7 +32,7 @@ from .heads import Heads, bases, head_sums, heads_of, read_back
 from .layers import Layer, weight_of
 from .network import Network, networks_of
 from .norms import reset_statistics
-from .tracing import Inputs, check_copy, leaves_of
+from .tracing import check_copy
 from .walk import Step, Walk
 
 
@@ -50,21 +50,16 @@ class Fusion:
         self.method, self.task, self.device = method, task, task.device
         #: The parents' scores, once they are known
         self.scored: Sequence[Scores] = ()
-        plain = [unpacking(model) for model in (*task.parents, *([task.target] if task.target is not None else []))]
-        self.model = duplicate(plain[-1] if task.target is not None else plain[0]).eval().to(self.device)
-        of_device = [*(devices.on_device(parent, self.device) for parent in plain[: len(task.parents)]), self.model]
-        inputs, of_floats = task.given(task.inputs), task.dtype
-
-        def ready(tensor: Tensor) -> Tensor:
-            return tensor.to(self.device, of_floats if tensor.is_floating_point() else None)
-
-        half = any(leaf.is_floating_point() and leaf.dtype != of_floats for leaf in leaves_of(inputs))
-        moved = pytree.tree_map_only(Tensor, lambda tensor: ready(tensor[:9] if half else tensor), inputs)
+        self.model = duplicate(task.target if task.target is not None else task.parents[0]).eval().to(self.device)
+        of_device = [*(devices.on_device(parent, self.device) for parent in task.parents), self.model]
+        inputs = task.inputs
+        half = any(leaf.is_floating_point() and leaf.dtype != task.dtype for leaf in leaves_of(inputs))
+        ready = moved(rows_of(inputs, slice(9)) if half else inputs, self.device, task.dtype)
         descends = isinstance(method.fit, Gradient)
-        nets = networks_of(of_device, moved, opaque=descends)
+        nets = networks_of(of_device, ready, opaque=descends)
         say_what_is_left(task.parents[0], nets[-1].graph.weights)
-        check_copy(self.model, nets[-1].graph, pytree.tree_map_only(Tensor, lambda tensor: tensor[:3], moved))
-        leaves, sample = leaves_of(inputs), [leaf[:2] for leaf in leaves_of(moved)]
+        check_copy(self.model, nets[-1].graph, rows_of(ready, slice(3)))
+        leaves, sample = leaves_of(inputs), [leaf[:2] for leaf in leaves_of(ready)]
         attentions = [heads_of(net, sample) for net in nets]
         alike = len({(len(net.layers), len(of_net)) for net, of_net in zip(nets, attentions, strict=True)}) == 1
         #: The heads of each attention in each network
@@ -89,8 +84,12 @@ class Fusion:
             self.form = ByDescent(method.fit, self.groups, self.model)
         self._check_classes()
         #: The bias of each parent's logits, if these are centred
-        self.biases = [bias_of_logits(net, sample, f"parent {k}") for k, net in enumerate(nets[:-1]) if method.centre]
-        self.own_data = [(task.given(x), y) for x, y in task.parents_data()]
+        self.biases = [
+            bias_of_logits(net.graph, net.weights, sample, f"parent {k}")
+            for k, net in enumerate(nets[:-1])
+            if method.centre
+        ]
+        self.own_data = task.parents_data()
         check_scores(nets[:-1], task.importance, self.own_data)
         self.reports: list[LevelReport] = []
         kept = {space for space, writers in self.groups.writers.items() if not writers}

@@ -99,7 +99,6 @@ class Network:
 def networks_of(
     models: Sequence[nn.Module],
     inputs: Inputs,
-    logits: Sequence[str | int] = (),
     *,
     parts: bool = True,
     opaque: bool = False,
@@ -108,7 +107,6 @@ def networks_of(
 
     Args:
         inputs: what they are called with.
-        logits: see `trace`.
         parts, opaque: see `spaces_of`.
     Raises:
         ValueError: names the model, the reason and a way out.
@@ -117,7 +115,7 @@ def networks_of(
     found: list[Network] = []
     for number, model in enumerate(models):
         try:
-            graph, weights = trace_all(model, inputs, logits), weights_of(model)
+            graph, weights = trace_all(model, inputs), weights_of(model)
             other = next((net for net in found if _same_code(graph, net.graph, weights, net.weights)), None)
             if other is not None:
                 found.append(replace(other, weights=weights))

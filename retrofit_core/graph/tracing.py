@@ -20,11 +20,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..networks.inputs import Inputs, arguments, leaves_of
+from ..networks.outputs import Several, logits_in
 from .graph import Graph, Values, load, weights_of, words
 
 aten = torch.ops.aten
-#: What a network is called with: a tensor (B, ...), several by position, or several by keyword.
-Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
 #: A recorded operation: function, arguments, keywords, output, and the name of the module that called it.
 Call = tuple[Any, Sequence[Any], Mapping[str, Any], Any, str]
 
@@ -98,7 +98,7 @@ def trace(model: nn.Module, inputs: Inputs, *, logits: Sequence[str | int] = (),
     return graph
 
 
-def trace_all(model: nn.Module, inputs: Inputs, logits: Sequence[str | int] = ()) -> Graph:
+def trace_all(model: nn.Module, inputs: Inputs) -> Graph:
     """`trace` on the first samples; where the code branches on the data, as on padding, the branch that is right for all samples.
 
     Raises:
@@ -113,12 +113,12 @@ def trace_all(model: nn.Module, inputs: Inputs, logits: Sequence[str | int] = ()
     rows = torch.arange(3) % count
     for _ in range(4):
         args, kwargs = some(rows)
-        graph = trace(model, kwargs or args, logits=logits)
+        graph = trace(model, kwargs or args)
         wrong = None
         for batch in torch.arange(count).split(100) if graph.branches else ():
             args, kwargs = some(batch)
             with _evaluating(model), torch.no_grad():
-                expected = logits_of(model(*args, **kwargs), logits)
+                expected = logits_of(model(*args, **kwargs))
                 made = graph(
                     weights_of(model),
                     *leaves_of((args, kwargs)),
@@ -133,7 +133,7 @@ def trace_all(model: nn.Module, inputs: Inputs, logits: Sequence[str | int] = ()
     raise ValueError(f"its code branches on the data, and no one branch is right for all samples. {INSTEAD}")
 
 
-def check_copy(model: nn.Module, graph: Graph, inputs: Inputs, logits: Sequence[str | int] = ()) -> None:
+def check_copy(model: nn.Module, graph: Graph, inputs: Inputs) -> None:
     """Check that a network of other weights computes what the graph says: its weights are none but its own.
 
     Args:
@@ -152,7 +152,7 @@ def check_copy(model: nn.Module, graph: Graph, inputs: Inputs, logits: Sequence[
     args, kwargs = arguments(pytree.tree_map_only(Tensor, lambda tensor: tensor[:2], inputs))
     try:
         with _evaluating(load(model, changed)), torch.no_grad():
-            expected = logits_of(model(*args, **kwargs), logits)
+            expected = logits_of(model(*args, **kwargs))
             made = graph(changed, *leaves_of((args, kwargs)))
     finally:
         load(model, kept)
@@ -169,52 +169,11 @@ def check_copy(model: nn.Module, graph: Graph, inputs: Inputs, logits: Sequence[
         )
 
 
-def arguments(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments of a network's forward."""
-    if isinstance(inputs, Mapping):
-        return (), dict(inputs)
-    return ((inputs,), {}) if isinstance(inputs, Tensor) else (tuple(inputs), {})
-
-
-def leaves_of(inputs: Any) -> list[Tensor]:
-    """The tensors among what a network is called with, in order."""
-    return [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, Tensor)]
-
-
 def logits_of(output: Any, which: Sequence[str | int] = ()) -> list[Tensor]:
-    """The tensors of an output that hold logits; see `trace`.
-
-    Raises:
-        ValueError: it is not clear which they are.
-    """
-    entries: dict[Any, Any] = dict(enumerate(output)) if isinstance(output, (tuple, list)) else {}
-    if isinstance(output, Mapping) or hasattr(output, "__dict__") and not isinstance(output, Tensor):
-        entries = dict(output) if isinstance(output, Mapping) else vars(output)
-    tensors = {key: value for key, value in entries.items() if isinstance(value, Tensor) and value.is_floating_point()}
-    if isinstance(output, Tensor):
-        found = [] if which else [output]
-    elif which:
-        found = [tensors[key] for key in which if key in tensors]
-    else:
-        found = [tensors["logits"]] if "logits" in tensors else list(tensors.values())[: 1 if len(tensors) == 1 else 0]
-    if not found or len(found) < len(which):
-        raise ValueError(
-            f"it returns {_said(output)}, and which of them are the logits is not clear. Name them: logits={[*tensors][:1]!r}."
-        )
-    return found
-
-
-def _said(output: Any) -> str:
-    if isinstance(output, Tensor):
-        return "one tensor"
-    keys = (
-        list(output)
-        if isinstance(output, Mapping)
-        else [*range(len(output))]
-        if isinstance(output, (tuple, list))
-        else []
-    )
-    return f"{type(output).__name__} of {', '.join(map(str, keys))}" if keys else f"a {type(output).__name__}"
+    """The tensors of an output that hold logits; see `trace`."""
+    if isinstance(output, Several):
+        return [*output]
+    return [logits_in(output, "it", each) for each in which or [None]]
 
 
 def _alike(one: Tensor, other: Tensor) -> bool:

@@ -5,6 +5,7 @@ strides, attention heads and activation functions are no tensors.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from ..system.duplicates import duplicate
 from ..system.refusals import Refusal
-from .hooks import hook_names
+from .inputs import Inputs, count_of, rows_of
 from .outputs import answers
 from .statedicts import tensors_in
 
@@ -55,20 +56,20 @@ def check_same_settings(networks: Sequence[nn.Module], names: Sequence[str]) -> 
 
 
 @torch.no_grad()
-def check_same_code(networks: Sequence[nn.Module], inputs: Tensor, names: Sequence[str]) -> None:
+def check_same_code(networks: Sequence[nn.Module], inputs: Inputs, names: Sequence[str]) -> None:
     """Refuse networks with other settings, and those that compute something else than the first one's code with their weights.
 
     The latter compares networks with tensors of equal names and shapes, unless they do not run on the inputs, which others
     report, or their outputs change from run to run. Without inputs, it refuses other forward hooks.
 
     Args:
-        inputs: (B, ...), of which the first two are run, or none.
+        inputs: samples, of which the first two are run, or none.
         names: of the networks, for messages.
     Raises:
         ValueError: names the network, and a hook or an attribute that differs.
     """
     check_same_settings(networks, names)
-    if not len(inputs):
+    if not count_of(inputs):
         for network, name in zip(networks[1:], names[1:], strict=True):
             if found := _other_hooks(networks[0], network, names[0]):
                 raise ValueError(
@@ -135,13 +136,27 @@ def _other_hooks(first: nn.Module, other: nn.Module, name: str) -> str:
     Args:
         name: of the first network.
     """
-    here, there = hook_names(first), hook_names(other)
+    here, there = _hook_names(first), _hook_names(other)
     for path in there | here:
         theirs, ours = (" and ".join(map(repr, hooks.get(path, ()))) or "none" for hooks in (there, here))
         if theirs != ours:
             where = f"layer {path!r}" if path else "the network itself"
             return f"the forward hooks of {where} are {theirs}, and in {name} {ours}"
     return ""
+
+
+def _hook_names(model: nn.Module) -> dict[str, list[str]]:
+    """The names of each module's forward hooks."""
+    tables = ("_forward_pre_hooks", "_forward_hooks")
+    return {
+        path: [_name(hook) for table in tables for hook in vars(module)[table].values()]
+        for path, module in model.named_modules()
+    }
+
+
+def _name(function: Any) -> str:
+    function = function.func if isinstance(function, partial) else function
+    return getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
 
 
 def _attribute(first: nn.Module, other: nn.Module) -> str:
@@ -155,11 +170,11 @@ def _attribute(first: nn.Module, other: nn.Module) -> str:
     return ""
 
 
-def _outputs(model: nn.Module, inputs: Tensor) -> Tensor | None:
+def _outputs(model: nn.Module, inputs: Inputs) -> Tensor | None:
     """(b, ...) outputs for a few samples, see `answers`."""
     with torch.random.fork_rng():
         torch.manual_seed(0)  # code that is random draws the same numbers
-        return answers(model, inputs[:2])
+        return answers(model, rows_of(inputs, slice(2)))
 
 
 def _differ(one: Tensor, other: Tensor | None) -> bool:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from . import architectures
+from .inputs import each_of
 from .outputs import are_probabilities, check_class_scores, logits_in, logs
 
 Combination = Callable[[Tensor], Tensor]
@@ -49,7 +50,7 @@ COMBINATIONS: dict[str, Combination] = {
 
 
 class Ensemble(nn.Module):
-    """Several classifiers as one: images -> (n, classes), see `evaluation.ensemble`."""
+    """Several classifiers as one: what each takes -> (n, classes), see `evaluation.ensemble`."""
 
     def __init__(self, models: Sequence[nn.Module], combine: str) -> None:
         super().__init__()
@@ -62,9 +63,11 @@ class Ensemble(nn.Module):
         members = [spec_of(model) for model in self.models]
         return {"architecture": "ensemble", "members": members, "combine": self.combine}
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         # clones: a network may write into its input
-        outputs = [logits_in(model(images.clone())) for model in self.models]
+        outputs = [
+            logits_in(model(*each_of(args, torch.clone), **each_of(kwargs, torch.clone))) for model in self.models
+        ]
         logits = torch.stack([logs(own) if are_probabilities(own) else own for own in outputs])  # (models, n, classes)
         return COMBINATIONS[self.combine](logits)
 

@@ -1,9 +1,8 @@
 """Networks stay as they are: copies that cannot reach them, whatever is run or written there; and networks run and watched."""
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from ..system.duplicates import duplicate
 from ..system.registry import first_line
-from .wrappers import class_name
+from .inputs import Inputs, arguments, each_of
 
 #: Attributes of every module, which hold its tensors, submodules and hooks.
 TABLES = frozenset(vars(nn.Module()))
@@ -37,7 +36,7 @@ def copies(networks: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
         except Exception as error:  # whatever an attribute's code raises
             where, reason = _culprit(network, error)
             raise ValueError(
-                f"{name} ({class_name(network)}) cannot be copied, and methods work on copies, so that networks stay as they "
+                f"{name} ({type(network).__name__}) cannot be copied, and methods work on copies, so that networks stay as they "
                 f"are: {where}{reason}. Set what cannot be copied to None, or give its class a __deepcopy__."
             ) from error
         for module in copied[name].modules():
@@ -66,7 +65,7 @@ def running_themselves(originals: Mapping[str, nn.Module]) -> Iterator[None]:
         ValueError: they do, so that a copy with other weights would compute the same.
     """
     weights = {
-        id(tensor): f"the weights of {name} ({class_name(network)}), here {path!r}"
+        id(tensor): f"the weights of {name} ({type(network).__name__}), here {path!r}"
         for name, network in originals.items()
         for path, tensor in (*network.named_parameters(), *network.named_buffers())
     }
@@ -77,11 +76,6 @@ def running_themselves(originals: Mapping[str, nn.Module]) -> Iterator[None]:
             f"a copy reads {next(iter(reading.read))}: its code reaches the network itself in another way than by self, so a "
             "network with other weights would compute the same. Write its forward as a method of its class, which uses self."
         )
-
-
-def sharing_parameters(network: nn.Module) -> nn.Module:
-    """A copy with the network's own parameters; buffers and other attributes are copies."""
-    return duplicate(network, {id(parameter): parameter for parameter in network.parameters()})
 
 
 def _culprit(network: nn.Module, error: Exception) -> tuple[str, str]:
@@ -98,27 +92,28 @@ def _culprit(network: nn.Module, error: Exception) -> tuple[str, str]:
     return "", first_line(error)
 
 
-def fed(model: nn.Module, inputs: Tensor) -> Tensor:
-    """A copy of samples (B, ...) on a network's device, in its precision where both are floating-point."""
-    first = next(model.parameters(), None)
-    if first is None:
-        return inputs.clone()
-    floating = inputs.is_floating_point() and first.is_floating_point()
-    return inputs.to(first.device, first.dtype if floating else None, copy=True)
+def run(model: nn.Module, inputs: Inputs) -> Any:
+    """What a network returns for samples, which it gets as copies on its device, in its precision: it may write into them."""
+    first = next(model.parameters(), torch.empty(0))
+
+    def copied(tensor: Tensor) -> Tensor:
+        floating = tensor.is_floating_point() and first.is_floating_point()
+        return tensor.to(first.device, first.dtype if floating else None, copy=True)
+
+    args, kwargs = arguments(each_of(inputs, copied))
+    return model(*args, **kwargs)
 
 
 @torch.no_grad()
-def tried(model: nn.Module, inputs: Tensor) -> Any:
-    """What a network returns in evaluation mode, or the exception that its code raises.
+def tried(model: nn.Module, inputs: Inputs) -> Any:
+    """What a network returns for samples in evaluation mode, or the exception that its code raises.
 
-    Args:
-        inputs: (B, ...), see `fed`.
     Raises:
         OutOfMemoryError: says nothing about the network.
     """
     try:
-        with evaluating(model):
-            return model(inputs)
+        with evaluating(model), torch.inference_mode(False):
+            return run(model, inputs)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # whatever the network's code raises
@@ -136,21 +131,3 @@ def evaluating(*models: nn.Module) -> Iterator[None]:
     finally:
         for module, training in flags:
             module.training = training
-
-
-@contextmanager
-def watching(layers: Mapping[str, nn.Module], note: Callable[[str, Tensor, Tensor], object]) -> Iterator[None]:
-    """Call `note` with a layer's name, input and output whenever it runs.
-
-    `note` must copy what it keeps, because later in-place operations may write into the tensors.
-    """
-
-    def hook(name: str, _: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor], output: Tensor) -> None:
-        note(name, args[0] if args else kwargs["input"], output)
-
-    hooks = [layer.register_forward_hook(partial(hook, name), with_kwargs=True) for name, layer in layers.items()]
-    try:
-        yield
-    finally:
-        for handle in hooks:
-            handle.remove()

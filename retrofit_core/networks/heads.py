@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from ..system.duplicates import duplicate
 from .weights import refuse_shared
-from .wrappers import class_name
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -55,7 +54,7 @@ def _head(network: nn.Module, outputs: int, name: str | None, who: str) -> nn.Mo
     if len(fits) != 1:
         found = ", ".join(map(repr, fits)) or "none"
         raise ValueError(
-            f"{who}, {class_name(network)}, has {outputs} classes, and the layers with {outputs} outputs are {found}: which "
+            f"{who}, {type(network).__name__}, has {outputs} classes, and the layers with {outputs} outputs are {found}: which "
             f"one is the last is not known. Name it: head=NAME, one of {', '.join(map(repr, layers))}."
         )
     ((path, layer),) = fits.items()

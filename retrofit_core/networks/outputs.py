@@ -4,8 +4,9 @@ Dicts, tuples and objects may hold logits among other outputs. Class scores are 
 """
 
 import warnings
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,8 +15,8 @@ from torch import Tensor, nn
 
 from ..system.refusals import Cure, Notice, Refusal
 from ..system.registry import first_line
-from .copies import fed, tried
-from .wrappers import Wrapper, class_name, wrapper_of
+from .copies import tried
+from .inputs import Inputs, count_of, in_words, rows_of
 
 #: The key or field that is taken by default.
 USUAL = "logits"
@@ -23,26 +24,51 @@ USUAL = "logits"
 TOTAL, SEVERAL = 1e-3, 16
 
 
-class GivingLogits(Wrapper):
-    """A network that returns only one of its outputs."""
-
-    which: str | int
-
-    def __init__(self, network: nn.Module, which: str | int) -> None:
-        super().__init__(network)
-        vars(self)["which"] = which
-
-    def forward(self, *args: object, **kwargs: object) -> Any:
-        """The chosen output, usually logits (B, classes)."""
-        return _entry(super().forward(*args, **kwargs), self.which)
+#: Key, field or place of an output, or of several that are all fused.
+Which = str | int | list[str | int] | tuple[str | int, ...]
 
 
-class GivingLogs(Wrapper):
-    """A network that returns the logarithms of its probabilities, which are logits."""
+class Several(tuple[Tensor, ...]):
+    """Outputs of a network that are all fused."""
 
-    def forward(self, *args: object, **kwargs: object) -> Any:
-        """Log-probabilities (B, classes)."""
-        return logs(super().forward(*args, **kwargs))
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class OneOutput:
+    """A forward hook by which a network returns one of its outputs (or some), or the logarithms of its probabilities."""
+
+    which: Which | None
+    """None: the network returns one tensor"""
+    probabilities: bool = False
+    """Whether these are its outputs, whose logarithms are logits"""
+    added: bool = False
+    """Whether a task added it: results come without it"""
+
+    def __call__(self, network: nn.Module, args: object, output: object) -> Any:
+        logits = _chosen(output, self.which)
+        return logs(logits) if self.probabilities else logits
+
+
+def one_output(model: nn.Module) -> OneOutput | None:
+    """The hook of a network that returns one of its outputs, else None."""
+    return next((hook for hook in model._forward_hooks.values() if isinstance(hook, OneOutput)), None)
+
+
+def _hooked(model: nn.Module, hook: OneOutput) -> nn.Module:
+    """The network with a hook, which shares everything else with it."""
+    hooked = object.__new__(type(model))
+    vars(hooked).update(vars(model), _forward_hooks=model._forward_hooks.copy())
+    hooked.register_forward_hook(hook)
+    return hooked
+
+
+def as_given(model: nn.Module) -> nn.Module:
+    """The network of a result, which returns what the parents return, without the hook that a task added."""
+    hooks = model._forward_hooks
+    for key in [key for key, hook in hooks.items() if isinstance(hook, OneOutput) and hook.added]:
+        del hooks[key]
+    return model
 
 
 def logs(probabilities: Tensor) -> Tensor:
@@ -64,20 +90,15 @@ def say_probabilities(network: str) -> None:
 
 
 def say_what_is_left(model: nn.Module, read: Container[str]) -> None:
-    """Warn (`Notice`) of layers that lead to other outputs alone, see `say_left`.
+    """Warn (`Notice`) of layers that lead to other outputs alone: they do not fit the fused neurons that they read.
 
     Args:
         model: the network whose weights the fused network starts from.
         read: names of the parameters that lead to the output which is fused.
     """
-    say_left(model, [name.rpartition(".")[0] or name for name, _ in model.named_parameters() if name not in read])
-
-
-def say_left(model: nn.Module, layers: Iterable[str]) -> None:
-    """Warn (`Notice`) that layers of a network of which one output is fused are left: they do not fit the fused neurons that they
-    read."""
-    chosen, names = wrapper_of(model, GivingLogits), [repr(name) for name in dict.fromkeys(layers)]
-    if chosen is not None and names:
+    left = dict.fromkeys(name.rpartition(".")[0] or name for name, _ in model.named_parameters() if name not in read)
+    names, chosen = [repr(name) for name in left], one_output(model)
+    if chosen is not None and chosen.which is not None and names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         warnings.warn(
             Notice(
@@ -88,72 +109,61 @@ def say_left(model: nn.Module, layers: Iterable[str]) -> None:
         )
 
 
-class CopyingInput(Wrapper):
-    """A network that writes into a copy of its input."""
-
-    def forward(self, *args: Tensor, **kwargs: object) -> Any:
-        """The network's outputs."""
-        return super().forward(*(arg.clone() for arg in args), **kwargs)
-
-
-def giving_logits(model: nn.Module, which: str | int) -> nn.Module:
-    """Wrap a network so that its forward returns only one of its outputs.
+def giving_logits(model: nn.Module, which: Which) -> nn.Module:
+    """A network that returns only one of the outputs of another, with which it shares everything.
 
     Args:
-        which: a key of the dict, a field of the object, or an index into the tuple that it returns.
-    Returns:
-        A network that contains `model` and shares everything with it.
+        which: a key of the dict, a field of the object, or an index into the tuple that it returns; or some of them.
     """
-    return GivingLogits(model, which)
+    return _hooked(model, OneOutput(which))
 
 
-def as_classifier(model: nn.Module, example: Tensor, which: str | int | None = None, network: str = "") -> nn.Module:
-    """Wrap a network, if necessary, so that it returns only the logits and does not write into its input. Logits of a network
-    that returns probabilities are their logarithms.
-
-    A network that writes into its input (`x -= mean`) gets a copy, because others read that input too.
+def as_classifier(
+    model: nn.Module, example: Inputs, which: Which | None = None, network: str = "", *, added: bool = False
+) -> nn.Module:
+    """The network, if necessary with a hook by which it returns only the logits: those of a network that returns probabilities
+    are their logarithms.
 
     Args:
-        example: (B, ...) input; the first sample is run, and a few more if its outputs look like probabilities.
+        example: samples; the first one is run, and a few more if its outputs look like probabilities.
         which: see `giving_logits`; None: the entry named logits, or the only tensor.
         network: its name, to start the error message.
+        added: see `OneOutput`.
     Raises:
-        ValueError: several outputs to choose from, or no such output.
+        ValueError: it does not run on the sample, there are several outputs to choose from, or no such output.
     """
-    which = None if wrapper_of(model, GivingLogits) else which
-    with torch.inference_mode(False):
-        sample = fed(model, example[:1])
-        before = sample._version
-        output = tried(model, sample)
+    which = None if one_output(model) else which
+    network, one = network or type(model).__name__, rows_of(example, slice(1))
+    output = tried(model, one)
     if isinstance(output, Exception):
-        if which is None:
-            return model  # the next run reports the error
-        raise does_not_run(class_name(model), sample, output) from output
-    network = network or class_name(model)
-    chosen = None if isinstance(output, Tensor) and which is None else _found(output, which, network)
-    if sample._version != before:
-        model = CopyingInput(model)
-    model = model if chosen is None else giving_logits(model, chosen)
-    logits = output if chosen is None else _entry(output, chosen)
-    if are_probabilities(logits) and are_probabilities(tried(model, fed(model, example[:SEVERAL]))):
+        raise does_not_run(network, one, output) from output
+    chosen: Which | None = None
+    if isinstance(which, (list, tuple)):
+        chosen = tuple(_found(output, each, network) for each in which)
+    elif which is not None or not isinstance(output, (Tensor, Several)):
+        chosen = _found(output, which, network)
+    logits = _chosen(output, chosen)
+    giving = model if chosen is None else _hooked(model, OneOutput(chosen, added=added))
+    if are_probabilities(logits) and are_probabilities(tried(giving, rows_of(example, slice(SEVERAL)))):
         say_probabilities(network)
-        model = GivingLogs(model)
-    return model
+        return _hooked(model, OneOutput(chosen, probabilities=True, added=added))
+    return giving
 
 
-def check_alone(model: nn.Module, two: Tensor, network: str) -> None:
-    """Refuse a network whose output for the first of two samples (2, ...) depends on whether the other shares its batch."""
-    logits = tried(model, fed(model, two[:1]))
+def check_alone(model: nn.Module, two: Inputs, network: str) -> None:
+    """Refuse a network whose output for the first of two samples depends on whether the other shares its batch."""
+    one = rows_of(two, slice(1))
+    logits = tried(model, one)
 
     def differ(other: Any) -> bool:
         return isinstance(other, Tensor) and not torch.allclose(
             other[:1], logits, 1e-2, 1e-3 * logits.abs().max().item()
         )
 
-    if len(two) > 1 and isinstance(logits, Tensor) and len(logits) == 1 and logits.isfinite().all():
-        together = tried(model, fed(model, two))
+    if count_of(two) > 1 and isinstance(logits, Tensor) and len(logits) == 1 and logits.isfinite().all():
+        together = tried(model, two)
         if isinstance(together, Tensor) and len(together) == 2 and differ(together):
-            if differ(tried(model, fed(model, two[:1]))):
+            if differ(tried(model, one)):
                 return  # it is random
             raise ValueError(
                 f"{network}: its output for a sample depends on the other samples of the batch, as after x - x.mean(0), so there "
@@ -161,33 +171,49 @@ def check_alone(model: nn.Module, two: Tensor, network: str) -> None:
             )
 
 
-def does_not_run(network: str, inputs: Tensor, error: Exception) -> ValueError:
+def does_not_run(network: str, inputs: Inputs, error: Exception) -> ValueError:
     """The refusal of a network that does not run on samples."""
+    reason = first_line(error)
+    if not isinstance(inputs, Tensor):
+        return ValueError(
+            f"{network} does not run on the tensors of the data, {in_words(inputs)}: {reason}. Name them as its forward does, "
+            "and leave out what it does not take."
+        )
+    if not inputs.dtype.is_floating_point:
+        return ValueError(
+            f"{network} does not run on these data, which are {inputs.dtype}, not floating-point: {reason}. Normalise them as "
+            "its training did."
+        )
     return ValueError(
-        f"{network} does not run on an input of shape {tuple(inputs.shape)}: {first_line(error)}. Pass data of the shape that "
+        f"{network} does not run on an input of shape {tuple(inputs.shape)}: {reason}. Pass data of the shape that "
         "it was trained on; several inputs are a dict, or ((first, second), targets)."
     )
 
 
-def answers(model: nn.Module, inputs: Tensor) -> Tensor | None:
-    """The logits for samples (B, ...); None if the network does not run on them, or which output holds them is not known."""
-    output = tried(model, fed(model, inputs))
+def answers(model: nn.Module, inputs: Inputs) -> Tensor | None:
+    """The logits for samples; None if the network does not run on them, or which output holds them is not known."""
+    output = tried(model, inputs)
     with suppress(ValueError):
         return None if isinstance(output, Exception) else logits_in(output)
     return None
 
 
-def logits_in(output: object, network: str = "the network") -> Tensor:
+def logits_in(output: object, network: str = "the network", which: str | int | None = None) -> Tensor:
     """The logits among a network's outputs.
 
     Args:
         network: its name, to start the error message.
+        which: see `giving_logits`; None: the entry named logits, or the only tensor.
     Raises:
         ValueError: as in `as_classifier`.
     """
-    if isinstance(output, Tensor):
+    if isinstance(output, Tensor) and which is None:
         return output
-    return _entry(output, _found(output, None, network))  # type: ignore[arg-type]
+    if isinstance(output, Several):
+        raise ValueError(
+            f"{network} gives {len(output)} outputs, of which one is read here. Name one, or use HF- or KF-Linear."
+        )
+    return _entries(output)[_found(output, which, network)]
 
 
 def check_class_scores(shape: Sequence[int], reader: str, way_out: str, *cures: Cure) -> int:
@@ -218,17 +244,15 @@ def check_class_scores(shape: Sequence[int], reader: str, way_out: str, *cures: 
     )
 
 
-def _entry(output: object, which: str | int) -> Any:
-    """One entry of an output; also works on torch.fx proxies, where neither keys nor types are known."""
-    if isinstance(which, str) and not isinstance(output, Mapping) and hasattr(type(output), which):
-        return getattr(output, which)
-    if isinstance(which, str) and not isinstance(output, Mapping) and which in getattr(output, "__dict__", {}):
-        return getattr(output, which)
-    return output[which]  # type: ignore[index]
+def _chosen(output: object, which: Which | None) -> Any:
+    """What is chosen of an output."""
+    if isinstance(which, (list, tuple)):
+        return Several(_entries(output)[each] for each in which)
+    return output if which is None else _entries(output)[which]
 
 
-def _found(output: object, which: str | int | None, network: str) -> str | int | None:
-    """The key or index of the logits; None if the output is the tensor itself."""
+def _found(output: object, which: str | int | None, network: str) -> str | int:
+    """The key or index of the logits."""
     entries = _entries(output)
     if which is not None and isinstance(output, (tuple, list)) and str(which).lstrip("-").isdigit():
         which = int(which)
@@ -245,7 +269,7 @@ def _found(output: object, which: str | int | None, network: str) -> str | int |
         return USUAL
     if len(tensors) == 1:
         return tensors[0]
-    kind = type(output).__name__.removeprefix("immutable_")  # torch.fx's own lists and dicts
+    kind = type(output).__name__
     raise ValueError(
         f"{network} returns {kind}, not one tensor, and which of its tensors ({listed}) holds the logits is not known. Say "
         'so: logits=NAME in Python (of a tuple the place, from 0), "logits": NAME in the JSON of --arch.'

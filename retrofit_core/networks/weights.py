@@ -1,7 +1,7 @@
 """Weights that a fit cannot write: computed from other tensors before each call, or used by several layers."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
@@ -109,18 +109,6 @@ def _refuse_adapters(model: nn.Module, network: str) -> None:
             f"{network}: {what}, whose factors matter only as a product: fitting, averaging or reordering them one "
             f"by one gives a different network. Merge them into the weights first: {remedy}."
         )
-
-
-def repeated(modules: Iterable[nn.Module]) -> set[int]:
-    """id() of each parameter or buffer that more than one of these modules holds.
-
-    Distinct parameters that view the same memory do not count: copies of a network, such as the fused one, separate them.
-    """
-    holders: dict[int, set[int]] = defaultdict(set)
-    for module in modules:
-        for tensor in (*module.parameters(), *module.buffers()):
-            holders[id(tensor)].add(id(module))
-    return {tensor for tensor, holding in holders.items() if len(holding) > 1}
 
 
 def shared_weights(model: nn.Module) -> Iterator[Sequence[str]]:

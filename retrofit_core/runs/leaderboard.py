@@ -25,11 +25,10 @@ from ..fusion.importance import IMPORTANCE
 from ..fusion.results import FusionResult
 from ..fusion.samples import as_inputs, read_once
 from ..methods import METHODS, Method
-from ..networks.copies import copies, evaluating
+from ..networks.copies import copies, evaluating, run
+from ..networks.inputs import Inputs, batches_of, like, rows_of
 from ..networks.outputs import as_classifier, check_class_scores
-from ..networks.packing import Packing, packed, packing_for, taking
 from ..networks.wrappers import unwrapped
-from ..system import device as devices
 from ..system.device import on_device
 from ..system.files import write
 from ..system.labels import check_classes, class_labels
@@ -197,12 +196,10 @@ def compare(
     check_models(models)
     models = list(copies({f"parent {k}": unwrapped(model) for k, model in enumerate(models)}).values())
     data, test = read_once(data), read_once(test)
-    batches, labels = as_inputs(data)
-    packing = packing_for(models, batches)
-    example = packed(batches, packing)
+    example, labels = as_inputs(data)
 
     def classifier(network: nn.Module, name: str) -> nn.Module:
-        return as_classifier(taking(network, packing), example, logits, name)
+        return as_classifier(network, example, logits, name)
 
     parents = {f"parent {k}": classifier(model, f"parent {k}") for k, model in enumerate(models)}
     shapes = {name: output_shape(parent, example, name) for name, parent in parents.items()}
@@ -213,7 +210,7 @@ def compare(
     else:  # the same samples for all, also those of a loader that shuffles
         samples = example if labels is None else (example, labels)
         entrants = _of_methods(methods, keywords, seeds, (list(parents.values()), samples), metric)
-    measure = Measure(test, packing=packing, metric=metric, monitor=monitor)
+    measure = Measure(test, example=example, metric=metric, monitor=monitor)
     if metric is None:
         check_classes(measure.labels, min(shape[0] for shape in shapes.values()), measure.title, "the networks")
     *_, rows = rank(parents, entrants, measure, device=device, monitor=monitor)
@@ -398,7 +395,7 @@ class Measure:
         test: Any,
         rows: Tensor | None = None,
         *,
-        packing: Packing | None = None,
+        example: Inputs | None = None,
         metric: Metric | None = None,
         monitor: Monitor,
     ) -> None:
@@ -407,7 +404,7 @@ class Measure:
         Args:
             test: Images, or samples with labels, see `as_inputs`.
             rows: of Images; None for all.
-            packing: layout of several tensors in the networks' inputs.
+            example: what the networks take, which samples must match.
             metric: see `compare`.
         Raises:
             ValueError: unusable data.
@@ -420,15 +417,15 @@ class Measure:
             self.example = test.normalise(test.pixels([0] if rows is None else rows[:1]))
             self._outputs: Callable[[nn.Module], Tensor] = lambda model: scores(model, test, rows=rows, monitor=monitor)
         else:
-            inputs, labels = as_inputs(test)
-            samples = packed(inputs, packing)
+            samples, labels = as_inputs(test)
+            samples = samples if example is None else like(samples, example)
             check_finite(samples, "test sample")
             if labels is None:
                 raise ValueError("the test data have no labels, by which networks are measured. Pass (inputs, labels).")
             self.labels = class_labels(labels, "the test data") if metric is None else labels
             self.title = SAMPLES
             self.classes: list[str] = []
-            self.example = samples[:1]
+            self.example = rows_of(samples, slice(1))
             self._outputs = lambda model: _outputs(model, samples, monitor)
 
     def __call__(self, name: str, made: Iterable[Made]) -> dict[str, Any]:
@@ -444,7 +441,7 @@ class Measure:
             answer, scores = self._scores(name, self._outputs(network) if outputs is None else outputs)
             costs = {
                 "seconds": seconds,
-                "operations": operations(network, self.example.to(devices.of(network))),
+                "operations": operations(network, self.example),
                 "parameters": sum(parameter.numel() for parameter in network.parameters()),
             }
             answers.append(answer)
@@ -473,19 +470,19 @@ class Measure:
 
 
 @torch.inference_mode()
-def _outputs(model: nn.Module, samples: Tensor, monitor: Monitor) -> Tensor:
-    device = devices.of(model)
+def _outputs(model: nn.Module, samples: Inputs, monitor: Monitor) -> Tensor:
     with evaluating(model):
-        parts = [model(x.to(device)).float().cpu() for x in monitor.each("evaluate", samples.split(BATCH))]
+        batches = monitor.each("evaluate", batches_of(samples, BATCH))
+        parts = [run(model, x).float().cpu() for x in batches]
     return as_logits(torch.cat(parts).clone(), "the test samples")
 
 
-def operations(model: nn.Module, example: Tensor) -> int:
-    """Multiply-adds of a network for one image (1, C, H, W), in matrix products and convolutions."""
+def operations(model: nn.Module, example: Inputs) -> int:
+    """Multiply-adds of a network for one sample, in matrix products and convolutions."""
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter, evaluating(model), torch.no_grad():
-        model(example)
+        run(model, example)
     return counter.get_total_flops() // 2
 
 

@@ -93,9 +93,9 @@ class Neurons:
 
     @property
     def reads_whole_numbers(self) -> bool:
-        """Whether the network reads whole numbers alone, such as tokens."""
+        """Whether some of the network's inputs are whole numbers, such as tokens."""
         graph, real = self.net.graph, self.net.spaces.neurons.real
-        return not any(real[node].is_floating_point() for node in graph.inputs)
+        return not all(real[node].is_floating_point() for node in graph.inputs)
 
     @property
     def in_chain(self) -> bool:

@@ -14,6 +14,7 @@ from ...networks.wrappers import unwrapped
 from ...system.device import exact
 from ...system.labels import check_classes, class_labels
 from ...system.monitor import Monitor
+from ...system.refusals import Refusal
 from ..samples import ordinary
 from . import as_importance, importance_name
 from .base import EPSILON, Importance, Neurons, Scores
@@ -32,6 +33,11 @@ def check_scores(nets: Sequence[Network], importance: Importance, data: Sequence
     for net, (_, y) in zip(nets, data, strict=True):
         outputs = net.spaces.neurons.shape(net.graph.output)[1:]
         labels = check_labels(y, importance)
+        if importance.needs_labels and len(net.graph.outputs) > 1:
+            raise Refusal(
+                f"{name} explains one output, and several are fused. Use importance='uniform'.",
+                ("importance", "uniform"),
+            )
         if importance.needs_labels and importance.reads_logits:
             check_class_scores(outputs, name, "Use importance='uniform'.", ("importance", "uniform"))
         if importance.needs_labels and labels is not None and len(outputs) == 1:

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 from ...baselines.auto import Auto
 from ...data import Images
@@ -27,10 +26,10 @@ from ...graph.fit import ClosedForm, less_stream, mapped, parents_weights
 from ...graph.fuse import tokens_of
 from ...graph.groups import Groups, alike
 from ...graph.layers import weight_of
-from ...graph.tracing import leaves_of
 from ...graph.walk import Step, Walk, side_by_side
 from ...networks.copies import copies
-from ...networks.outputs import check_class_scores
+from ...networks.inputs import count_of, leaves_of, moved
+from ...networks.outputs import as_classifier, check_class_scores
 from ...networks.wrappers import unwrapped
 from ...system import device as devices
 from ...system.monitor import Monitor
@@ -78,29 +77,24 @@ def analyse(
     monitor, config, reports = runtime.monitor, result.config, result.levels
     if chosen := config.get("chosen"):  # Auto's fusion, fitted to the samples that were not held out
         asked = Task.of(models, data, importance=Uniform(data=importance_data), seed=config["seed"])
-        ((x, y), _), config = Auto(held_out=config["held_out"]).split(asked), chosen
-        if asked.packing is not None:
-            args, kwargs = asked.packing.unpack(x)
-            x = kwargs or tuple(args)
-        data = x, y
+        (data, _), config = Auto(held_out=config["held_out"]).split(asked), chosen
     if "fit" not in config:
         raise ValueError("an analysis needs the levels of an HF or KF method; this result has none.")
     retrofit, device = retrofit_of(config), devices.pick(runtime.device)
     inputs, labels = as_inputs(data)
-    moved = pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), inputs)
-    logits = [config["logits"]] if config.get("logits") is not None else []
     own = copies({f"parent {k}": model for k, model in enumerate(models)} | {"the fused network": result.model})
-    of_device = [model.to(device) for model in own.values()]
-    groups = fused_networks(of_device, reports, moved, logits, retrofit.boundaries)
+    of_device = [as_classifier(model, inputs, config.get("logits"), name).to(device) for name, model in own.items()]
+    ready = moved(inputs, device, next(result.model.parameters()).dtype)
+    groups = fused_networks(of_device, reports, ready, retrofit.boundaries)
     nets, fused = groups.nets, groups.fused
-    if (count := len(leaves_of(inputs)[0])) != config["samples"]:
+    if (count := count_of(inputs)) != config["samples"]:
         raise ValueError(
             f"the run fused {config['samples']} samples, and these are {count}. Pass the data that were fused."
         )
     if retrofit.centre:  # as in the fusion
-        sample = [leaf[:2] for leaf in leaves_of(moved)]
+        sample = [leaf[:2] for leaf in leaves_of(ready)]
         for k, (net, mean) in enumerate(zip(nets, config["mean_logits"], strict=False)):
-            name = bias_of_logits(net, sample, f"parent {k}")
+            name = bias_of_logits(net.graph, net.weights, sample, f"parent {k}")
             net.weights[name] = net.weights[name] - torch.tensor(mean).to(net.weights[name])
     why_no_accuracy = _why_no_accuracy(groups, test)
     scores, missing = _all_scores(groups, retrofit, reports, config, importance_data, (inputs, labels), monitor)

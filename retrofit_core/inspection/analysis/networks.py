@@ -19,20 +19,19 @@ def fused_networks(
     models: Sequence[nn.Module],
     reports: Sequence[LevelReport],
     inputs: Inputs,
-    logits: Sequence[str | int] = (),
     boundaries: str | int | Sequence[str] = "auto",
 ) -> Groups:
     """The groups of a fusion, with its networks.
 
     Args:
         models: the parents and, last, the fused network, on one device.
-        inputs, logits: see `networks_of`.
+        inputs: see `networks_of`.
         boundaries: of a gradient fit, see `in_blocks`.
     Raises:
         ValueError: the reports are of other networks.
     """
     descended = any(report.form == "gradient" for report in reports)
-    nets = networks_of(models, inputs, logits, opaque=descended)
+    nets = networks_of(models, inputs, opaque=descended)
     nets = aligned([_as_fitted(net, boundaries) for net in nets] if descended else nets, apart=descended)
     found = [
         ([net.widths[number] for net in nets[:-1]], nets[-1].widths[number]) for number in range(len(nets[-1].layers))

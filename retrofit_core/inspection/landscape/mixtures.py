@@ -98,7 +98,9 @@ class Mixtures:
     def measure_network(self, index: int) -> Tensor:
         """(2,) float64: mean cross entropy and accuracy (%) of a network with its own BatchNorm statistics."""
         tensors = views(self.weights[index], self._parameters) | views(self._buffers[index], self._statistics)
-        parts = [functional_call(self._template, tensors, (x,)) for x in self.inputs.split(self.images_at_once())]
+        parts = [
+            functional_call(self._template, tensors, (x.clone(),)) for x in self.inputs.split(self.images_at_once())
+        ]
         return _loss_and_accuracy(torch.cat(parts), self.labels)
 
     def _logits(self, share: Tensor, inputs: Tensor, precision: torch.dtype | None) -> Tensor:
@@ -116,7 +118,7 @@ class Mixtures:
             inputs = inputs.contiguous(memory_format=torch.channels_last)  # faster in bfloat16
         with torch.autocast(self.device.type, torch.bfloat16) if reduced else nullcontext():
             parts = inputs.split(self.images_at_once(precision))
-            return torch.cat([functional_call(self._network, tensors, (x,)) for x in parts])
+            return torch.cat([functional_call(self._network, tensors, (x.clone(),)) for x in parts])
 
 
 def with_batch_statistics(model: nn.Module) -> nn.Module:
