@@ -22,7 +22,7 @@ PAGES = {
     "levels": "/levels?step=grouping",
     "landscape": "/landscape",
     "compare": "/compare",
-    "paper": "/paper?view=table",
+    "paper": "/paper",
 }
 #: Of each page: how the words of its last picture begin, and how many pictures it has at least.
 LAST = {
@@ -30,7 +30,7 @@ LAST = {
     "levels": ("Bands from", 1),
     "landscape": ("Lines of loss", 3),
     "compare": ("Table of accuracy by class", 1),
-    "paper": ("Dot plot of test accuracy", 1),
+    "paper": ("Dot plot of", 4),
 }
 #: Width and height of the windows: a laptop, a telephone held upright, a projector.
 WINDOWS = {"wide": (1280, 1240), "phone": (390, 1240), "projector": (1920, 1080)}
