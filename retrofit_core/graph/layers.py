@@ -217,15 +217,16 @@ def _add_norm(graph: Graph, neurons: Neurons, op: Operation) -> None:
 
 
 def _scales(graph: Graph, neurons: Neurons, op: Operation, value: fx.Node, reads: Readers) -> Entries | None:
-    """(d,) numbers of its own for each output with which the only operation behind a value multiplies it; None if it does not."""
+    """(d,) numbers for each output, or one for all, with which the only operation behind a value multiplies it; None if it does
+    not."""
     users = graph.users[value]
     if len(users) != 1 or name_of(after := users[0]) != "mul" or len(after.all_input_nodes) != 2:
         return None
     scales = neurons.parameters.entries(next(other for other in after.all_input_nodes if other is not value))
-    if scales is None or not graph.trained.issuperset(scales.names) or scales.shape.numel() != op.width:
+    if scales is None or not graph.trained.issuperset(scales.names) or scales.shape.numel() not in (1, op.width):
         return None
     alone = all(by is after for name in scales.names for by, _ in reads[name])
-    return scales.then(torch.flatten) if alone else None
+    return scales.then(lambda numbers: numbers.flatten().expand(op.width)) if alone else None
 
 
 def _tables(graph: Graph, neurons: Neurons, tables: dict[fx.Node, Operation]) -> list[Layer]:

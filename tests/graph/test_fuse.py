@@ -1,7 +1,10 @@
 """Algorithm 1 on graphs: twins of every kind of network, memory, and what networks say if stopped after a layer."""
 
+import copy
+
 import pytest
 import torch
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -10,7 +13,7 @@ from retrofit_core.graph.network import networks_of
 from retrofit_core.inspection.analysis.stopped import groups_of, stopped
 from retrofit_core.methods import METHODS
 from tests.families import FAMILIES, TIED, network
-from tests.networks import CNN_SHAPE, batchnorm_cnn, normal, shuffled
+from tests.networks import CNN_SHAPE, batchnorm_cnn, mlp, normal, shuffled
 
 OLD = {"ridge": "0.01x", "toward": "zero"}
 
@@ -104,3 +107,28 @@ def test_stopped_anywhere_a_fusion_with_a_shuffled_copy_is_the_network_and_at_th
         assert len(after) == len(result.levels)
         for said in after[-1] if parents[1] is other else sum(after, []):
             assert off(said, logits(result.model(x))) < 1e-6
+
+
+class Louder(nn.Module):
+    """Multiplies what another network says by one number that is learned."""
+
+    def __init__(self, network, number):
+        super().__init__()
+        self.network, self.number = network, nn.Parameter(torch.tensor(number).double())
+
+    def forward(self, x):
+        return self.number * self.network(x)
+
+
+@pytest.mark.parametrize("method", ["KF-Linear", "KF-Gradient"])
+def test_a_number_behind_the_head_is_part_of_it(method):
+    """Parents that say the same twice as loudly by it or by their head fuse alike, by gradient nearly so."""
+    plain, x = [mlp(seed=k) for k in range(2)], normal(80, 6)
+    for model in plain:
+        with torch.no_grad():
+            model[-1].weight.mul_(2), model[-1].bias.mul_(2)
+    louder = [Louder(copy.deepcopy(model), number) for model, number in zip(plain, (1.0, 4.0), strict=True)]
+    with torch.no_grad():
+        louder[1].network[-1].weight.div_(4), louder[1].network[-1].bias.div_(4)
+    expected, found = (fused(models, x, method).model(x) for models in (plain, louder))
+    assert off(found, expected) < (1e-9 if method == "KF-Linear" else 0.2)
