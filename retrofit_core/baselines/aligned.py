@@ -98,7 +98,7 @@ class AlignmentPlan(Plan):
 
     def with_scores(self) -> Self:
         """The plan with the importance of all neurons."""
-        task, data = self.task, [(leaves(self.task, x), y) for x, y in self.task.parents_data()]
+        task, data = self.task, self.task.parents_data()
         return replace(self, scored=group_scores(self.nets[:-1], self.groups, task.importance, data, self.monitor))
 
     def scores(self, index: int) -> list[Tensor]:
