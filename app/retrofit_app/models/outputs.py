@@ -55,9 +55,8 @@ def networks(entry: runs.Entry) -> Any:
     images = sources.test_images(entry)
     models = [_parent(entry, name, images) for name in entry.config["models"]]
     models.append(load_model(entry.folder / "fused.safetensors")[0])
-    kept = record(entry)
     few = images.inputs(range(min(3, len(images))))
-    return fused_networks(models, kept.levels, few, boundaries=kept.config["boundaries"])
+    return fused_networks(models, record(entry).levels, few, entry.config.get("boundaries", "auto"))
 
 
 def by_position(net: Any, x: Any, levels: Sequence[int]) -> list[Any]:
