@@ -116,7 +116,7 @@ def _ends(net: Network, boundaries: str | int | Sequence[str]) -> dict[fx.Node, 
     made = {} if neurons.lost else {layer.end: 0 for layer in net.layers}  # their neurons may stay in place
     alone = {
         node
-        for node, count in net.alive.items()
+        for node, count in net.alive(inputs=False).items()  # every block may read these
         if count == 1
         and node.meta.get("samples") is not None
         and made.get(node, 1) <= len(varying(neurons.ids.of(neurons.twins[node]))) <= 1

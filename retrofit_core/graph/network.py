@@ -56,26 +56,30 @@ class Network:
         columns = self.spaces.columns(op.x, op.axis)
         return columns, op.weight.shape[1] * op.groups // len(columns)
 
-    @cached_property
-    def alive(self) -> dict[fx.Node, int]:
-        """Node that depends on the inputs or on a layer -> how many such tensors are read behind it."""
+    def alive(self, *, inputs: bool) -> dict[fx.Node, int]:
+        """Node that depends on the inputs or on a layer -> how many such tensors are read behind it.
+
+        Args:
+            inputs: whether the inputs themselves count.
+        """
         place, made, ends = self.graph.place, dict.fromkeys(self.graph.inputs), {layer.end for layer in self.layers}
         for node in self.graph.nodes:
             if node in ends or (node.target is not of_samples and any(other in made for other in node.all_input_nodes)):
                 made[node] = None
         change = [0] * (len(place) + 1)
-        for node in made:
+        for node in made if inputs else made.keys() - set(self.graph.inputs):
             until = [place[user] for user in self.graph.users[node] if user.target is not of_samples]
             change[place[node]] += 1
             change[max([place[node] + (node in self.graph.outputs), *until])] -= 1
         counts = [*accumulate(change)]
         return {node: counts[place[node]] for node in made}
 
-    @property
+    @cached_property
     def branched(self) -> bool:
         """Whether several tensors are alive at some layer's end, as inside blocks."""
         ends = [layer.end for number, layer in enumerate(self.layers) if number not in self.last]
-        return any(self.alive[end] > 1 for end in ends)
+        alive = self.alive(inputs=True)
+        return any(alive[end] > 1 for end in ends)
 
     @cached_property
     def last(self) -> set[int]:
