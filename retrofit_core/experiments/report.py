@@ -93,7 +93,9 @@ def summary_of(columns: Sequence[ReproducedColumn]) -> Summary:
             if place not in seen:  # not counted at a fuller scale
                 (numbers if claim is None else decided).append(claim)
         seen |= found.keys()
-    written = [Count(*key, len(numbers), tuple(decided)) for key, (numbers, decided) in counts.items()]
+    written = [
+        Count(table, badge, len(numbers), tuple(decided)) for (table, badge), (numbers, decided) in counts.items()
+    ]
     return Summary(len(printed), len(claims), tuple(each for each in written if each.numbers or each.claims))
 
 

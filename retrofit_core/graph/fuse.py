@@ -278,10 +278,11 @@ class Fusion:
 
     def _head_scores(self, net: int, heads: Heads) -> Tensor:
         """(H,) sums of the scores of a parent's neurons."""
-        return sum(
+        scores: Any = sum(
             self.groups.of_layer(number).split([len(c) for c in self.groups.columns(number)[:-1]])[net][places].sum(1)
             for number, places in heads.places
         )
+        return scores
 
     # --- what is not fitted -----------------------------------------------------------------------------------------------------
 
@@ -292,8 +293,8 @@ class Fusion:
             axes = [
                 axis for axis in range(tensor.ndim) if any((name, axis) in space.axes for space in self.fused.spaces)
             ]
-            found = [self.groups.along(name, axis) for axis in axes]
-            if any(of_axis is None for of_axis in found):
+            found = [of_axis for axis in axes if (of_axis := self.groups.along(name, axis)) is not None]
+            if len(found) < len(axes):
                 continue
             total = torch.zeros((), dtype=torch.float64, device=tensor.device)
             for net, parent in enumerate(self.nets[:-1]):

@@ -4,7 +4,7 @@ A graph holds no weights: parameters and buffers are placeholders with names, so
 weights may be leaves of autograd or many at once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -36,6 +36,8 @@ class Graph:
     """Values of tensors that are neither weights nor inputs"""
     branches: bool = False
     """Whether the code asks something about the data, and would run other operations of the same weights"""
+    owner: fx.Graph | None = None
+    """Torch's graph of these nodes, without which they do not live"""
 
     @property
     def output(self) -> fx.Node:
@@ -98,8 +100,8 @@ class Graph:
             return weights[self.names[node]]
         if node in self.constants:
             return self.constants[node]
-        args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
-        return node.target(*args, **kwargs)
+        target, args, kwargs = call_of(node, values.__getitem__)
+        return target(*args, **kwargs)
 
     def given(self, batch: Sequence[Tensor]) -> Values:
         """The inputs' values for one batch: a tensor (B, ...) for each."""
@@ -129,6 +131,12 @@ def _tensors(model: nn.Module) -> dict[str, Tensor]:
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         first.setdefault(id(tensor), (name, tensor))
     return dict(first.values())
+
+
+def call_of(node: fx.Node, value: Callable[[fx.Node], Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """An operation's function and arguments, with values in place of nodes."""
+    args, kwargs = fx.map_arg((node.args, node.kwargs), value)
+    return node.target, args, kwargs
 
 
 def words(text: str) -> set[str]:

@@ -184,8 +184,7 @@ class Groups:
         widths, width = self.widths(space), len(own.ids)
         if own.family is not None:
             assigned = self.part_of(space)
-            of_parts = own.parts.argsort(stable=True).view(int(own.parts.max()) + 1, -1)
-            found = grouped_within(self.grouping, products, s, assigned.to(gram.device), widths, of_parts, generator)
+            found = grouped_within(self.grouping, products, s, assigned.to(gram.device), widths, own.inside, generator)
         else:
             nearness = products if self.plain(number) and len(compared) > 1 else raw
             found = grouped(self.grouping, products, s, widths, width, generator, nearness=nearness)
@@ -202,9 +201,10 @@ class Groups:
         """(n,) each neuron's part, with all parents' parts numbered one after another."""
         found, start = [], 0
         for net in self.nets[:-1]:
-            parts = net.spaces[space].parts
-            found.append(start + parts)
-            start += int(parts.max()) + 1
+            own = net.spaces[space]
+            assert own.parts is not None
+            found.append(start + own.parts)
+            start += own.shape[0]
         return torch.cat(found)
 
     def family(self, space: int) -> list[int]:
@@ -232,7 +232,7 @@ class Groups:
             products.append(part_gram(grams[number], parts.to(grams[number].device)))
             s = self.of_layer(number)
             sums.append(torch.zeros(int(parts.max()) + 1, dtype=torch.float64).index_add_(0, parts, s))
-        counts = [int(net.spaces[space].parts.max()) + 1 for net in self.nets]
+        counts = [net.spaces[space].shape[0] for net in self.nets]
         gram = alike(products)
         s = torch.stack(sums).mean(0).to(gram)
         found = grouped(self.grouping, gram, s, tuple(counts[:-1]), counts[-1], generator)

@@ -16,7 +16,7 @@ from torch import Tensor, fx
 
 from ..fusion.grouping.base import Grouping, check_grouping
 from ..fusion.moments import MomentSums
-from .graph import Values, name_of
+from .graph import Values, call_of, name_of
 from .ids import UNIFORM
 from .layers import Operation
 from .network import Network
@@ -64,16 +64,14 @@ class Heads:
         Args:
             values: of the wanted nodes.
         """
-        ends = [net.layers[number].end for number in self.layers]
-        tokens = {node: _tokens(node, values[node], samples) for node in (*ends, self.reader.x)}
-        if any(value is None for value in tokens.values()):
+        nodes = [*(net.layers[number].end for number in self.layers), self.reader.x]
+        tokens = [x for node in nodes if (x := _tokens(node, values[node], samples)) is not None]
+        if len(tokens) < len(nodes):
             return None
         maps = _maps(self.mix, values)
         maps = maps.reshape(samples, -1, *maps.shape[-2:])[:, self.order]
-        columns = [(end, places) for end, (_, places) in zip(ends, self.places, strict=True)]
-        return maps, *(
-            tokens[node][..., places].transpose(1, 2) for node, places in [*columns, (self.reader.x, self.reads)]
-        )
+        columns = [*(places for _, places in self.places), self.reads]
+        return maps, *(x[..., places].transpose(1, 2) for x, places in zip(tokens, columns, strict=True))
 
 
 def _tokens(node: fx.Node, value: Tensor, samples: int) -> Tensor | None:
@@ -89,11 +87,11 @@ def _tokens(node: fx.Node, value: Tensor, samples: int) -> Tensor | None:
 
 
 def _maps(mix: fx.Node, values: Values) -> Tensor:
-    args, kwargs = fx.map_arg((mix.args, mix.kwargs), values.__getitem__)
+    target, args, kwargs = call_of(mix, values.__getitem__)
     if name_of(mix) != "scaled_dot_product_attention":
         return args[0]
     q, k, v, *more = args  # tokens in place of values
-    return mix.target(q, k, torch.eye(v.shape[-2]).to(v).expand(*v.shape[:-2], -1, -1), *more, **kwargs)
+    return target(q, k, torch.eye(v.shape[-2]).to(v).expand(*v.shape[:-2], -1, -1), *more, **kwargs)
 
 
 @torch.no_grad()

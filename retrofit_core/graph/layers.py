@@ -210,10 +210,11 @@ def _add_norm(graph: Graph, neurons: Neurons, op: Operation) -> None:
     """Note the BatchNorm behind an operation, whose numbers no other reads."""
     users = graph.users[op.node]
     if len(users) == 1 and name_of(after := users[0]) == "batch_norm" and after.args[0] is op.node:
-        vectors = tuple(graph.names.get(vector) for vector in after.args[1:5])
+        args: Any = after.args
+        vectors = tuple(graph.names.get(vector) for vector in args[1:5])
         alone = all(graph.users[graph.weights[name]] == [after] for name in vectors if name)
         if op.axis % len(neurons.shape(op.node)) == 1 and alone and vectors[2] and vectors[3]:
-            op.norm, op.vectors, op.epsilon = after, vectors, after.args[7]
+            op.norm, op.vectors, op.epsilon = after, vectors, args[7]
 
 
 def _scales(graph: Graph, neurons: Neurons, op: Operation, value: fx.Node, reads: Readers) -> Entries | None:
@@ -311,17 +312,19 @@ def _layer_behind(node: fx.Node) -> fx.Node:
 
 def is_sum(neurons: Neurons, node: fx.Node) -> bool:
     """Whether it adds two tensors of one shape, none of them a parameter."""
-    if name_of(node) != "add" or node.kwargs or len(node.args) != 2 or node.args[0] is node.args[1]:
+    args: Any = node.args
+    if name_of(node) != "add" or node.kwargs or len(args) != 2 or args[0] is args[1]:
         return False
-    if not all(isinstance(a, fx.Node) and neurons.parameters.names(a) is None for a in node.args):
+    if not all(isinstance(a, fx.Node) and neurons.parameters.names(a) is None for a in args):
         return False
-    return len({a.meta.get("shape") for a in node.args}) == 1
+    return len({a.meta.get("shape") for a in args}) == 1
 
 
 def _terms(end: fx.Node, users: dict[fx.Node, list[fx.Node]], neurons: Neurons) -> list[fx.Node]:
     """The terms of a sum of sums that nothing else reads."""
+    args: Any = end.args
     terms = []
-    for term in end.args[:2]:
+    for term in args[:2]:
         terms += _terms(term, users, neurons) if is_sum(neurons, term) and len(users[term]) == 1 else [term]
     return terms
 
@@ -339,6 +342,7 @@ def _mixes(neurons: Neurons, op: Operation) -> bool:
 def _operation(graph: Graph, neurons: Neurons, node: fx.Node) -> Operation | None:
     """A product of rows with entries of parameters; None for others."""
     name, entries = name_of(node) if node.op == "call_function" else "", neurons.parameters.entries
+    args: Any = node.args
     groups, axis, channels, by_lags, product = 1, -1, 0, False, None
     if name in LINEAR and not (name == "addmm" and node.kwargs):
         if (
@@ -349,32 +353,29 @@ def _operation(graph: Graph, neurons: Neurons, node: fx.Node) -> Operation | Non
         ):
             return None  # it is an operation with its bias
         at, reads = LINEAR[name]
-        weight, x = entries(node.args[at]), node.args[at - 1]
-        bias = node.args[0] if name == "addmm" else node.args[2] if name == "linear" and len(node.args) > 2 else None
+        weight, x = entries(args[at]), args[at - 1]
+        bias = args[0] if name == "addmm" else args[2] if name == "linear" and len(args) > 2 else None
         if weight is None or len(weight.shape) != 2 or (name != "linear" and entries(x) is not None):
             return None
         matrix, unfold = weight if reads else weight.then(torch.t), _as_one_part
     elif (product := _added(neurons, node)) is not None and graph.users[product] == [node]:
-        weight, x = entries(product.args[1]), product.args[0]
-        bias = next(other for other in node.args if other is not product)
+        x, right = product.all_input_nodes
+        weight, bias = entries(right), next(other for other in args if other is not product)
+        assert weight is not None  # as `_added` asks
         matrix, unfold = weight.then(torch.t), _as_one_part
     elif name == "embedding":
-        weight, x, bias, unfold = entries(node.args[0]), node.args[1], None, _as_one_part
+        weight, x, bias, unfold = entries(args[0]), args[1], None, _as_one_part
         if weight is None:
             return None
         matrix = weight.then(torch.t)
-    elif name in ("conv", "conv_transpose") and (weight := entries(node.args[1])) is not None:
-        x, bias, axis = node.args[0], node.args[2] if len(node.args) > 2 else None, 1
+    elif name in ("conv", "conv_transpose") and (weight := entries(args[1])) is not None:
+        x, bias, axis = args[0], args[2] if len(args) > 2 else None, 1
         matrix, unfold, groups = _convolution(node, name == "conv_transpose", weight)
         channels = weight.shape[1] if name == "conv" else weight.shape[0] // groups
         by_lags = name == "conv" and groups == 1 and weight.shape[2:] == (3, 3)
         by_lags = by_lags and neurons.shape(node)[2:] == neurons.shape(x)[2:]
-        by_lags = by_lags and {*(node.args[5] if len(node.args) > 5 else [1])} == {1}
-    elif (
-        name == "batch_norm"
-        and len(neurons.shape(node)) > 2
-        and all(vector in graph.names for vector in node.args[1:5])
-    ):
+        by_lags = by_lags and {*(args[5] if len(args) > 5 else [1])} == {1}
+    elif name == "batch_norm" and len(neurons.shape(node)) > 2 and all(vector in graph.names for vector in args[1:5]):
         return _norm(graph, neurons, node)
     else:
         return None
@@ -403,13 +404,15 @@ def _added(neurons: Neurons, node: fx.Node) -> fx.Node | None:
 
 def _norm(graph: Graph, neurons: Neurons, node: fx.Node) -> Operation | None:
     """A BatchNorm of maps behind no layer, which is a depthwise convolution of one pixel."""
-    vectors = tuple(graph.names[vector] for vector in node.args[1:5])
+    args: Any = node.args
+    vectors = tuple(graph.names[vector] for vector in args[1:5])
     if not all(graph.users[graph.weights[name]] == [node] for name in vectors):
         return None
-    scale, shift = (neurons.parameters.entries(vector) for vector in node.args[1:3])
-    weight, groups = scale.then(lambda w: w[:, None]), len(neurons.real[node.args[1]])
+    scale, shift = (neurons.parameters.entries(vector) for vector in args[1:3])
+    assert scale is not None  # it is a parameter
+    weight, groups = scale.then(lambda w: w[:, None]), len(neurons.real[args[1]])
     unfold = lambda x: x.movedim(1, -1).unsqueeze(-1)  # noqa: E731
-    return Operation(node, node.args[0], weight, shift, 1, groups, unfold, 1, vectors=vectors, epsilon=node.args[7])
+    return Operation(node, args[0], weight, shift, 1, groups, unfold, 1, vectors=vectors, epsilon=args[7])
 
 
 def _as_one_part(x: Tensor) -> Tensor:
@@ -425,8 +428,8 @@ def _convolution(node: fx.Node, turned: bool, weight: Entries) -> tuple[Entries,
         values = [default] if value is None else [value] if isinstance(value, int) else list(value)
         return values * (dims if len(values) == 1 else 1)
 
-    stride, padding = listed(full[0], 1), full[1] if isinstance(full[1], str) else listed(full[1], 0)
-    more = listed(full[2], 0) if turned else [0] * dims
+    padding: Any = full[1] if isinstance(full[1], str) else listed(full[1], 0)
+    stride, more = listed(full[0], 1), listed(full[2], 0) if turned else [0] * dims
     groups, dilation = full[3] or 1, listed(full[4] if turned else full[2], 1)
     if padding == "valid":
         padding = [0] * dims
@@ -492,7 +495,8 @@ def weight_of(layer: Layer, weights: dict[str, Tensor]) -> Tensor:
         V = op.weight.read(weights).double().T
         own = op.bias.read(weights).double() if op.bias is not None else torch.zeros(op.width).to(V)
         if op.vectors:
-            scale, shift, mean, var = (weights[name].double() if name else None for name in op.vectors)
+            numbers: Any = (weights[name].double() if name else None for name in op.vectors)
+            scale, shift, mean, var = numbers
             factor = (var + op.epsilon).rsqrt() * (1 if scale is None else scale)
             if op.norm is None:
                 V, own = factor[None], shift - mean * factor
@@ -524,6 +528,7 @@ def write(layer: Layer, weights: dict[str, Tensor], V: Tensor) -> None:
             numbers = {mean: 0.0, var: 1 - op.epsilon} | ({scale: 1.0, shift: 0.0} if op.norm is not None else {})
             weights.update({name: torch.full_like(weights[name], number) for name, number in numbers.items() if name})
             if op.norm is not None:
+                assert mean is not None  # as `_add_norm` asks
                 weights[mean] = -bias.to(weights[mean].dtype)
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, fx
 
 from .entries import MOVES, Parameters
-from .graph import Graph, Weights, name_of, words
+from .graph import Graph, Weights, call_of, name_of, words
 from .ids import FIXED, UNIFORM, Ids, on_axis, once, varying
 
 PIECES = {"split", "split_with_sizes", "chunk", "unbind", "slice", "select", "index"}
@@ -138,7 +138,7 @@ class Neurons:
         if (rule := getattr(self, f"on_{name}", None)) is not None:
             return rule(node, *node.args, **node.kwargs)
         if name in FILLED:
-            return torch.tensor(FIXED if name in ("arange", "eye") else UNIFORM).expand(value.shape)
+            return torch.tensor(FIXED if name in ("arange", "eye") else UNIFORM).expand(self.shape(node))
         if name in MOVES:
             return self._move(node)
         tensors = [
@@ -148,16 +148,20 @@ class Neurons:
             uniform = isinstance(value, Tensor) and all(
                 isinstance(t, Tensor) and (once(t) == UNIFORM).all() for t in tensors
             )
-            return torch.tensor(UNIFORM).expand(value.shape) if uniform else self._zeros(value)
+            return torch.tensor(UNIFORM).expand(self.shape(node)) if uniform else self._zeros(value)
         if name in POOLS:
             line = self.ids.line(self.twin(node.args[0]), 1)
             found = on_axis(line, 1, self.shape(node))
             return found if isinstance(value, Tensor) else (found, *self._zeros(value[1:]))
-        if name in REDUCE and len(tensors) == 1 and not (name in ("max", "min") and len(node.args) == 1 and value.ndim):
+        if (
+            name in REDUCE
+            and len(tensors) == 1
+            and not (name in ("max", "min") and len(node.args) == 1 and self.shape(node))
+        ):
             return self._reduced(node)
         of_shape = isinstance(value, Tensor) and all(t.ndim == 0 or t.shape == value.shape for t in tensors)
         if name in ENTRYWISE or (len(tensors) > 1 and of_shape):
-            return self._entrywise(tensors, value.shape)
+            return self._entrywise(tensors, self.shape(node))
         if len(tensors) == 1 and isinstance(value, Tensor) and value.shape == tensors[0].shape:
             return tensors[0]  # a function of each entry
         if self.opaque:
@@ -178,7 +182,7 @@ class Neurons:
             is_index = isinstance(value, Tensor) and not value.is_floating_point() and other is not node.args[0]
             return value if is_index or not isinstance(value, (Tensor, tuple, list)) else self.twin(other)
 
-        args, kwargs = fx.map_arg((node.args, node.kwargs), twin_or_index)
+        target, args, kwargs = call_of(node, twin_or_index)
         name = name_of(node)
         if name in ("_to_copy", "to", "copied", "lift_fresh_copy"):
             return (args[1] if name == "copied" else args[0]).expand(self.real[node].shape)
@@ -186,7 +190,7 @@ class Neurons:
             args = [arg.contiguous() if isinstance(arg, Tensor) else arg for arg in args]
         if name == "cat":
             return _side_by_side(args[0], args[1] if len(args) > 1 else 0)
-        moved = node.target(*args, **kwargs)
+        moved = target(*args, **kwargs)
         if self.pieces and name in PIECES and not self._fixed(moved):
             self.apart += [part.flatten()[None] for part in ([moved] if isinstance(moved, Tensor) else moved)]
         return moved
@@ -209,9 +213,10 @@ class Neurons:
     def _reduced(self, node: fx.Node) -> Any:
         """Reduced positions leave the neurons; reduced neurons leave none, unless each line holds one of several layers."""
         x, value = self.ids.of(self.twin(node.args[0])), self.real[node]
+        args: Any = node.args
         shape = self.shape(node)
         at = 2 if "norm" in name_of(node) else 1
-        dims = node.args[at] if len(node.args) > at else node.kwargs.get("dim")
+        dims: Any = args[at] if len(args) > at else node.kwargs.get("dim")
         dims = range(x.ndim) if dims is None or dims == [] else [dims] if isinstance(dims, int) else dims
         axes = sorted(axis % x.ndim for axis in dims)
         kept = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
@@ -219,7 +224,7 @@ class Neurons:
         if torch.equal(least, most):
             found = least.expand(kept).reshape(shape)
         else:
-            lines = self._lines(node.args[0], axes)
+            lines = self._lines(args[0], axes)
             if (
                 len(lines) > 1 and lines.shape[1] > 1 and len(lines) > lines.shape[1]
             ):  # maxout, sums over a stack of layers

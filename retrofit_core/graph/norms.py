@@ -1,6 +1,7 @@
 """BatchNorms: which statistics they have, and exact ones of samples."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, fx
@@ -19,9 +20,10 @@ def norms_of(graph: Graph) -> dict[fx.Node, list[str]]:
     found = {}
     for node in graph.nodes:
         if name_of(node) == "batch_norm":
-            own = [vector in graph.names and graph.users[vector] == [node] for vector in node.args[1:5]]
+            args: Any = node.args
+            own = [vector in graph.names and graph.users[vector] == [node] for vector in args[1:5]]
             if all(own[2:]):
-                vectors = (*node.args[3:5], *node.args[1 : 3 * all(own)])
+                vectors = (*args[3:5], *args[1 : 3 * all(own)])
                 found[node] = [graph.names[vector] for vector in vectors]
     return found
 
@@ -48,7 +50,8 @@ def reset_statistics(graph: Graph, weights: dict[str, Tensor], batches: Sequence
     for node, names in norms.items():
         before, variance, scale, shift = (weights[name].double() for name in names)
         mean, exact = moments_of(sums[node])
-        slope, epsilon = scale / (variance + node.args[7]).sqrt(), node.args[7]
+        epsilon: Any = node.args[7]
+        slope = scale / (variance + epsilon).sqrt()
         new = (mean, exact, slope * (exact + epsilon).sqrt(), shift + slope * (mean - before))
         weights.update({name: value.to(weights[name]) for name, value in zip(names, new, strict=True)})
 

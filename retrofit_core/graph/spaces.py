@@ -34,6 +34,12 @@ class Space:
         count = 1 if self.parts is None else int(self.parts.max()) + 1
         return count, len(self.ids) // count
 
+    @property
+    def inside(self) -> Tensor:
+        """(parts, neurons of each) the neurons of each part; of a space that has a family."""
+        assert self.parts is not None
+        return self.parts.argsort(stable=True).view(self.shape)
+
 
 @dataclass(frozen=True, eq=False)
 class Spaces:
@@ -266,11 +272,11 @@ def random_orders(spaces: Iterable[Space], generator: torch.Generator) -> list[T
         if space.family is None:
             orders.append(_cycle(len(space.ids), generator))
             continue
-        inside = space.parts.argsort(stable=True).view(int(space.parts.max()) + 1, -1)  # (parts, neurons of each)
+        inside = space.inside
         if space.family not in of_parts:
             of_parts[space.family] = _cycle(len(inside), generator)
         turned = torch.stack([part[_cycle(len(part), generator)] for part in inside[of_parts[space.family]]])
-        order = torch.empty_like(space.parts)
+        order = torch.empty_like(space.ids)
         order[inside.flatten()] = turned.flatten()
         orders.append(order)
     return orders

@@ -360,9 +360,7 @@ class _Assembly:
         self._refuse(nodes)
         used = set(nodes)
         weights = {name: node for name, node in self.weights.items() if node in used}
-        graph = Graph(nodes, weights, self.trained, self.inputs, last, self.constants)
-        graph.fx = self.fx  # keeps the nodes alive
-        return graph
+        return Graph(nodes, weights, self.trained, self.inputs, last, self.constants, owner=self.fx)
 
     def read_by(self, calls: Sequence[Call]) -> set[int]:
         """Which of the network's own tensors some operations read."""
@@ -509,6 +507,7 @@ class _Assembly:
         _describe(new, *self.alive[id(tensor)])
         if id(base) not in self.node:  # of an operation that returns a view of what it made, as linear does for tokens
             whole, other = next(pair for pair in self.alive.values() if pair[0]._base is base)
+            assert other._base is not None  # as of its twin
             shape = self._read(list(base.shape), list(other._base.shape))
             node = self.fx.call_function(aten.reshape.default, (self.node[id(whole)], shape))
             self._place(base, node, other._base)

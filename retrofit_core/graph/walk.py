@@ -8,6 +8,7 @@ Legend: N rows = samples x positions, m neurons of all parents, d fused neurons,
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, fx
@@ -176,11 +177,11 @@ class Step:
                 before.append(values[layer.value].movedim(axis, -1))
         layer, net, axis = self.layer, self.nets[-1], self.layer.operations[0].axis
         if targets:
-            mean = sum(value @ A.to(value) for value, A in zip(sides, targets, strict=True))
+            mean: Any = sum(value @ A.to(value) for value, A in zip(sides, targets, strict=True))
             sides = [mean.movedim(-1, net.axes[self.number]).movedim(axis, -1)] * len(targets)
         if layer.stream:
             made = net.graph.run(net.weights, given, [layer.value])[layer.value] if layer.chain else None
-            stream = sum(given[node] for node in layer.stream)
+            stream: Any = sum(given[node] for node in layer.stream)
             sides.append(moved_back(layer, net.graph, given, made, stream).movedim(axis, -1))
         return [*sides, *before]
 
@@ -230,6 +231,7 @@ class Step:
             x, z = (torch.cat(side) for side in zip(*sums, strict=True))
             found: Moments | Rows = Rows(x, z, layer.has_bias)
         else:
+            assert sums is not None
             found = sums.finish()
         check_sums(layer.name, found.zz)
         return found

@@ -51,7 +51,8 @@ def clusters(
     traces.append(_marks(look, grouped, palette))
     if picked:
         rings = mark("circle-open", (look.sizes[list(picked)] + 7).tolist(), palette.accent, palette.accent, 2)
-        traces.append(scatter(*look.points[list(picked)].T, "markers", marker=rings))
+        x, y = look.points[list(picked)].T
+        traces.append(scatter(x, y, "markers", marker=rings))
     return square(
         traces,
         grouped,

@@ -133,7 +133,8 @@ class _Rule(torch.autograd.Function):
             sample, zero = made.chunk(2)
             larger = sample.maximum(zero)
             (parts,) = torch.autograd.grad(made, x, gradient * torch.cat([larger - zero, sample - larger]))
-            parts = torch.cat([sum(parts.chunk(2)), torch.zeros_like(parts.chunk(2)[0])])
+            one, other = parts.chunk(2)
+            parts = torch.cat([one + other, torch.zeros_like(one)])
             return rule(None, x, parts, plain, torch.ones_like(x)), None, None
 
 

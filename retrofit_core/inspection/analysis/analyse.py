@@ -227,7 +227,7 @@ def _level(
         sums = step.of_neurons()
     else:
         dtype = next(iter(step.nets[-1].weights.values())).dtype
-        dtype = devices.sum_dtype(device) if form is None else retrofit.fit.products(dtype, device)
+        dtype = devices.sum_dtype(device) if form is None else form.fit.products(dtype, device)
         parts = groups.parts_of_columns(number)
         parts = None if parts is None else parts.to(device)
         sums = step.moments(dtype, parts, step.walks[-1].memory)
