@@ -68,6 +68,7 @@ class Fusion:
         self.carried = _carried(nets[-1])
         if descends:
             nets, self.heads = [in_blocks(net, method.boundaries) for net in nets], []
+        of_neurons = {name for space in nets[-1].spaces for name, _ in space.axes}
         nets = aligned(nets, apart=descends)
         check_alike(nets)
         self.nets, self.fused = nets, nets[-1]  # parents and, last, the fused network
@@ -93,8 +94,9 @@ class Fusion:
         check_scores(nets[:-1], task.importance, self.own_data)
         self.reports: list[LevelReport] = []
         kept = {space for space, writers in self.groups.writers.items() if not writers}
-        if isinstance(self.form, ByDescent):  # all that a block reads starts at parent 0's
-            self.carried -= self.fused.graph.trained | self.form.same
+        if descends:  # blocks train their parameters, and keep buffers of neurons inside
+            written = {name for k, space in enumerate(self.fused.spaces) if k not in kept for name, _ in space.axes}
+            self.carried -= self.fused.graph.trained | (of_neurons - written)
         for *_, ours in self.heads:  # their spaces are not grouped
             for number, places in ours.places:
                 kept |= set(self.fused.columns[number][places.flatten(), 0].tolist())

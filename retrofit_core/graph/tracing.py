@@ -58,12 +58,17 @@ def trace(model: nn.Module, inputs: Inputs, *, logits: Sequence[str | int] = (),
     leaves, structure = pytree.tree_flatten(arguments(inputs))
     record = _recorded_by_make_fx if fallback else _recorded
     runs = []
+
+    def copied(samples: int) -> list[Any]:
+        """The first samples; the network may write into them."""
+        return [leaf[:samples].clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+
     for samples in (2, 3):
-        given = [leaf[:samples].clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        given = copied(samples)
         args, kwargs = pytree.tree_unflatten(given, structure)
         calls, output = record(model, args, kwargs)
         runs.append((given, calls, logits_of(output, logits)))
-    (given, calls, outputs), (more, others, expected) = runs
+    (given, calls, outputs), (_, others, expected) = runs
     if [call[0] for call in calls] != [call[0] for call in others]:
         raise ValueError(f"it does other things for other numbers of samples, so it has no one graph. {INSTEAD}")
     assembly = _Assembly(model, given)
@@ -83,10 +88,10 @@ def trace(model: nn.Module, inputs: Inputs, *, logits: Sequence[str | int] = (),
                 f"other operations. {INSTEAD}"
             )
     with torch.no_grad():
-        made = graph(weights_of(model), *leaves_of(more))
+        made = graph(weights_of(model), *leaves_of(copied(3)))
     alike = all(_alike(one, other) for one, other in zip(made, expected, strict=True))
     if not alike:
-        args, kwargs = pytree.tree_unflatten(more, structure)
+        args, kwargs = pytree.tree_unflatten(copied(3), structure)
         again = logits_of(record(model, args, kwargs)[1], logits)
         if not all(_alike(one, other) for one, other in zip(again, expected, strict=True)):
             raise ValueError(
@@ -149,11 +154,11 @@ def check_copy(model: nn.Module, graph: Graph, inputs: Inputs) -> None:
         else tensor
         for name, tensor in kept.items()
     }
-    args, kwargs = arguments(pytree.tree_map_only(Tensor, lambda tensor: tensor[:2], inputs))
+    args, kwargs = arguments(pytree.tree_map_only(Tensor, lambda tensor: tensor[:2].clone(), inputs))
     try:
         with _evaluating(load(model, changed)), torch.no_grad():
-            expected = logits_of(model(*args, **kwargs))
             made = graph(changed, *leaves_of((args, kwargs)))
+            expected = logits_of(model(*args, **kwargs))  # last: it may write into them
     finally:
         load(model, kept)
     if not all(_alike(one, other) for one, other in zip(made, expected, strict=True)):

@@ -104,7 +104,6 @@ def run(model: nn.Module, inputs: Inputs) -> Any:
     return model(*args, **kwargs)
 
 
-@torch.no_grad()
 def tried(model: nn.Module, inputs: Inputs) -> Any:
     """What a network returns for samples in evaluation mode, or the exception that its code raises.
 
@@ -112,7 +111,11 @@ def tried(model: nn.Module, inputs: Inputs) -> Any:
         OutOfMemoryError: says nothing about the network.
     """
     try:
-        with evaluating(model), torch.inference_mode(False):
+        with (
+            evaluating(model),
+            torch.inference_mode(False),
+            torch.no_grad(),
+        ):  # in this order: the first enables gradients
             return run(model, inputs)
     except torch.OutOfMemoryError:
         raise
