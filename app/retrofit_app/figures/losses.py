@@ -82,7 +82,7 @@ def level_losses(table: Any, course: Sequence[Facts], palette: Palette, chosen: 
         start = "ensemble" if "+" in table["widths"].iloc[0] else "network A"
         notes = [
             note(f"points of accuracy: {start} {first} → fused {last}\N{NO-BREAK SPACE}%", 0, 1.0, **HEAD),
-            note(unit, 0, axes["yaxis2"]["domain"][1], **HEAD),
+            note(unit, 0, axes["yaxis2"]["domain"][1], **HEAD, bgcolor=palette.paper),  # over the frame's edge
         ]
     else:
         axes, notes = {"xaxis": {**under, **span}, "yaxis": side}, [note(unit, 0, 1.0, **HEAD)]

@@ -56,7 +56,7 @@ def networks(entry: runs.Entry) -> Any:
     models = [_parent(entry, name, images) for name in entry.config["models"]]
     models.append(load_model(entry.folder / "fused.safetensors")[0])
     few = images.inputs(range(min(3, len(images))))
-    return fused_networks(models, record(entry).levels, few, entry.config.get("boundaries", "auto"))
+    return fused_networks(models, record(entry).levels, few, entry.boundaries)
 
 
 def by_position(net: Any, x: Any, levels: Sequence[int]) -> list[Any]:

@@ -77,9 +77,8 @@ def _changed(by_name: dict[str, runs.Entry], before: runs.Entry) -> None:
     if chosen is None:
         st.session_state.run = before.name
         return
-    same = chosen.networks == before.networks and all(
-        chosen.config.get(name) == before.config.get(name) for name in ("target", "boundaries")
-    )
+    levels = [(entry.networks, entry.config.get("target"), entry.boundaries) for entry in (chosen, before)]
+    same = levels[0] == levels[1]
     session.open_run(chosen.name, same_networks=same)
 
 

@@ -36,8 +36,8 @@ def _between_scores(claim: Any) -> bool:
 
 QUESTIONS = {
     "average": Question("Does it beat the plain average?", _against("Average")),
-    "parent": Question("Does it beat the best parent?", _against("best parent")),
     "ensemble": Question("Does it reach the ensemble?", _against("Ensemble")),
+    "parent": Question("Does it beat the best parent?", _against("best parent")),
     "score": Question("Does conductance beat uniform importance?", _between_scores),
     "tuned": Question("Does the lead over the best parent survive fine-tuning?", _against("best parent", tuned=True)),
 }
