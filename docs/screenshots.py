@@ -112,11 +112,11 @@ def work(open_page: Callable[..., Page], address: str) -> None:
     """The form, a fusion at work, and the list of runs with the notice of it."""
     page = open_page("wide")
     page.goto(f"{address}/?view=new&preset=widths")
-    page.get_by_text("levels fit together").wait_for()
+    page.get_by_role("button", name="Start", exact=True).wait_for()
     page.wait_for_timeout(1500)
     shoot(page, "fuse-form-wide-light")
     page.goto(address + RUNNING)
-    page.get_by_text("levels fit together").wait_for()
+    page.get_by_role("button", name="Start", exact=True).wait_for()
     page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_text("Level 2 of").wait_for()
     shoot(page, "fuse-running-wide-light")
