@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from machine import save, shared_folder
+from machine import save, shared_folder, synchronise
 from methods import PAPER, content, measured
 from pairs import PAIRS, config
 
@@ -202,7 +202,7 @@ def epoch(call: Call) -> dict[str, float]:
 
     def note(event: dict[str, Any]) -> None:
         if event["kind"] == "epoch":
-            devices.synchronise(call.device)
+            synchronise(call.device)
             ends.append(time.perf_counter())
 
     model = call.networks("vgg11", 1)[0].to(call.device)
@@ -220,10 +220,10 @@ def epoch(call: Call) -> dict[str, float]:
 def seconds(work: Callable[[], Any], device: torch.device) -> float:
     """Time of some work on the device, after one that is discarded."""
     for _ in range(2):
-        devices.synchronise(device)
+        synchronise(device)
         start = time.perf_counter()
         work()
-        devices.synchronise(device)
+        synchronise(device)
     return time.perf_counter() - start
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from retrofit_core.experiments.work import commit, processor
-from retrofit_core.system import device as devices
 from retrofit_core.system.files import write as write_whole
 
 RESULTS = Path(__file__).parent / "results"
@@ -38,12 +37,17 @@ def product_rate(dtype: torch.dtype, device: torch.device | None = None, size: i
     a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
     times = []
     for _ in range(11):
-        devices.synchronise(device)
+        synchronise(device)
         start = time.perf_counter()
         a @ b
-        devices.synchronise(device)
+        synchronise(device)
         times.append(time.perf_counter() - start)
     return 2 * size**3 / min(times[1:])
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for the device, so that timings are correct."""
+    torch.cuda.synchronize(device) if device.type == "cuda" else None
 
 
 def peak_bytes(device: torch.device) -> int | None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from machine import forget_peak, peak_bytes, read, shared_folder, write
+from machine import forget_peak, peak_bytes, read, shared_folder, synchronise, write
 from pairs import PAIRS, config, in_turn, scores_of
 
 from retrofit_core import METHODS, ensemble, evaluate
@@ -113,7 +113,7 @@ def measured(
         while not times or (len(times) < REPEATS and times[0][0] < LONG):
             start = time.perf_counter(), time.process_time()
             model = method(inputs.models, inputs.fusion, **keywords).model
-            devices.synchronise(device)
+            synchronise(device)
             times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
     except ValueError as error:
         return {"method": name, "reason": str(error)}

@@ -25,6 +25,8 @@ def aligned(nets: Sequence[Network], *, apart: bool = False) -> list[Network]:
         apart: whether layers that share neurons in some networks alone may be grouped apart.
     """
     *parents, fused = nets
+    if all(_spaces_made(net) == _spaces_made(fused) for net in parents):
+        return list(nets)
     ours, found = _stages(fused), list(nets)
     for number, net in enumerate(parents):
         stages = _stages(net)

@@ -88,16 +88,11 @@ class Network:
         last = [max(k for k, layer in enumerate(self.layers) if layer.end in nodes) for nodes in before]
         return {number for number in last if self.columns[number][:, 0].max() < 0}
 
-    @property
-    def largest(self) -> int:
-        """Numbers of the largest tensor of one sample."""
-        tensors = (value for value in self.spaces.neurons.real.values() if isinstance(value, Tensor))
-        return max(value.numel() for value in tensors)
-
     def batch(self) -> int:
         """Samples per forward pass."""
         size = next(iter(self.weights.values())).element_size()
-        return min(BATCH, rows_per_batch(size * self.largest))
+        tensors = (value for value in self.spaces.neurons.real.values() if isinstance(value, Tensor))
+        return min(BATCH, rows_per_batch(size * max(value.numel() for value in tensors)))
 
 
 def networks_of(

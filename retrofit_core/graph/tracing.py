@@ -57,14 +57,12 @@ def trace(model: nn.Module, inputs: Inputs, *, logits: Sequence[str | int] = (),
     """
     leaves, structure = pytree.tree_flatten(arguments(inputs))
     record = _recorded_by_make_fx if fallback else _recorded
-    runs = []
-
-    def copied(samples: int) -> list[Any]:
-        """The first samples; the network may write into them."""
-        return [leaf[:samples].clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
-
+    runs, more = (
+        [],
+        pytree.tree_map_only(Tensor, lambda leaf: leaf[:3].clone(), leaves),
+    )  # a network may write into its own
     for samples in (2, 3):
-        given = copied(samples)
+        given = [leaf[:samples].clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         args, kwargs = pytree.tree_unflatten(given, structure)
         calls, output = record(model, args, kwargs)
         runs.append((given, calls, logits_of(output, logits)))
@@ -88,10 +86,10 @@ def trace(model: nn.Module, inputs: Inputs, *, logits: Sequence[str | int] = (),
                 f"other operations. {INSTEAD}"
             )
     with torch.no_grad():
-        made = graph(weights_of(model), *leaves_of(copied(3)))
+        made = graph(weights_of(model), *leaves_of(more))
     alike = all(_alike(one, other) for one, other in zip(made, expected, strict=True))
     if not alike:
-        args, kwargs = pytree.tree_unflatten(copied(3), structure)
+        args, kwargs = pytree.tree_unflatten(more, structure)
         again = logits_of(record(model, args, kwargs)[1], logits)
         if not all(_alike(one, other) for one, other in zip(again, expected, strict=True)):
             raise ValueError(

@@ -207,12 +207,6 @@ def rows_per_batch(bytes_per_row: int, budget: int = CHUNK_BYTES) -> int:
     return max(1, budget // max(1, bytes_per_row))
 
 
-def synchronise(device: torch.device) -> None:
-    """Wait for the device, so that timings are correct."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 class Stopwatch:
     """Sums seconds per named phase, for the breakdown forward / moments / solve / group / fit in reports.
 

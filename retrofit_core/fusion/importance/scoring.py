@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 from ...graph.network import Network, networks_of
 from ...networks.copies import copies
+from ...networks.inputs import each_of, moved
 from ...networks.outputs import check_class_scores
 from ...networks.wrappers import unwrapped
 from ...system.device import exact
@@ -76,11 +76,7 @@ def parents_scores(
     for number, (net, (x, y)) in enumerate(zip(nets, data, strict=True)):
         monitor.emit("phase", name="importance", parent=number, parents=len(nets))
         weight = next(tensor for tensor in net.weights.values() if tensor.is_floating_point())
-
-        def ready(leaf: Tensor, weight: Tensor = weight) -> Tensor:
-            return leaf.to(weight.device, weight.dtype if leaf.is_floating_point() else None)
-
-        x = pytree.tree_map_only(Tensor, ready, x) if importance.needs_data else x
+        x = moved(x, weight.device, weight.dtype) if importance.needs_data else x
         y = check_labels(None if y is None else y.to(weight.device), importance)
         found.append(_scores_of(Neurons.of(net), x, y, importance, monitor, weight.device))
     return found
@@ -109,7 +105,7 @@ def importance_scores(
     """
     value, y = as_importance(importance, **options), None if y is None else ordinary(y)
     (copied,) = copies({"the network": unwrapped(model)}).values()
-    x = pytree.tree_map_only(Tensor, ordinary, x)
+    x = each_of(x, ordinary)
     nets = networks_of([copied.eval()], x)
     check_scores(nets, value, [(x, y)])
     (found,) = parents_scores(nets, value, [(x, y)], monitor or Monitor())
