@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from retrofit_core import permuted
 from retrofit_core.methods import METHODS
 from tests.marks import each_case, spread
 from tests.networks import labels, normal
@@ -129,6 +130,17 @@ class Standardised(nn.Conv2d):
         return F.conv2d(x, weight, self.bias)
 
 
+class ByBatchNorm(nn.Conv2d):
+    """As in timm: the statistics are of the weights."""
+
+    def __init__(self, inputs, outputs, size):
+        super().__init__(inputs, outputs, size, groups=5 if inputs == 5 else 1)
+
+    def forward(self, x):
+        weight = F.batch_norm(self.weight.reshape(1, len(self.weight), -1), None, None, training=True)
+        return F.conv2d(x, weight.reshape_as(self.weight), self.bias, groups=self.groups)
+
+
 class LowRank(nn.Linear):
     def __init__(self, inputs, outputs):
         super().__init__(inputs, outputs)
@@ -151,6 +163,7 @@ def convolutional(layer, *behind):
 OWN_LAYERS = {
     "weight standardised": lambda: convolutional(Standardised),
     "weight standardised, BatchNorm": lambda: convolutional(Standardised, nn.BatchNorm2d(5)),
+    "weight standardised by batch_norm, in groups": lambda: convolutional(ByBatchNorm),
     "low rank": lambda: (
         nn.Sequential(LowRank(6, 8), nn.ReLU(), LowRank(8, 8), nn.ReLU(), nn.Linear(8, 3)),
         (6,),
@@ -163,7 +176,6 @@ OWN_LAYERS = {
     ("name", "options"),
     [
         *(("PLeaS", {}), ("PLeaS", {"repair": True}), ("RegMean", {}), ("ZipIt", {"repair": True})),
-        *(("HF-Linear", {"ridge": 1e-9}), ("KF-Linear", {"ridge": 1e-9})),
     ],
 )
 def test_a_layer_with_a_forward_of_its_own_is_no_plain_layer(kind, name, options):
@@ -175,6 +187,22 @@ def test_a_layer_with_a_forward_of_its_own_is_no_plain_layer(kind, name, options
     fused = METHODS[name]([net, copy.deepcopy(net)], x, **options).model
     with torch.no_grad():
         torch.testing.assert_close(fused(x), net(x), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", OWN_LAYERS)
+@pytest.mark.parametrize("name", ["HF-Linear", "KF-Linear"])
+def test_closed_form_finds_a_permuted_copy_or_says_why_not(kind, name):
+    """Neurons of computed weights would stay in place."""
+    torch.manual_seed(0)
+    net, shape = OWN_LAYERS[kind]()
+    net, x = net.double().eval(), normal(120, *shape)
+    parents = [net, permuted(net, x, 3)]
+    if kind == "low rank":
+        with torch.no_grad():
+            torch.testing.assert_close(METHODS[name](parents, x, ridge=0.0).model(x), net(x))
+    else:
+        with pytest.raises(ValueError, match=r"'[03].weight' are made by weights that are computed.*HF-Gradient"):
+            METHODS[name](parents, x, ridge=0.0)
 
 
 def test_regmean_averages_a_linear_layer_with_a_forward_of_its_own():

@@ -371,10 +371,8 @@ class Neurons:
             return on_axis(made, 1, shape)
         self.ids.unify(parts, parts[:, :1])
         made = self.ids.of(parts[:, 0]).repeat_interleave(shape[1] // groups)
-        if self.parameters.names(weight) is not None:
+        if self.parameters.names(weight) is not None or not self._fixed(self.twin(weight)):
             self.ids.unify(self._along(weight, 0), line if turned else made)
-        elif not self._fixed(self.twin(weight)):
-            raise ValueError(f"a weight is computed from others{_at(node)}, so no closed form writes it.")
         return on_axis(self._with_bias(bias, torch.where(made == UNIFORM, FIXED, made)), 1, shape)
 
     def _has_parts(self, node: fx.Node, weight: fx.Node, parts: Tensor, made: int) -> bool:

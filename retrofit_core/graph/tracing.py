@@ -360,7 +360,7 @@ class _Assembly:
         schemas = {node: getattr(getattr(node.target, "_schema", None), "name", "") for node in whole.nodes}
         self.reads = [number for number, node in of_calls if node not in known and schemas[node] in READS]
         nodes = whole.between([], last)
-        self._refuse(nodes)
+        self._refuse(nodes, known)
         used = set(nodes)
         weights = {name: node for name, node in self.weights.items() if node in used}
         return Graph(nodes, weights, self.trained, self.inputs, last, self.constants, owner=self.fx)
@@ -370,8 +370,8 @@ class _Assembly:
         own = {key for key, node in self.node.items() if node in self.own}
         return own & {id(leaf) for call in calls for leaf in pytree.tree_leaves((call[1], call[2]))}
 
-    def _refuse(self, nodes: Sequence[fx.Node]) -> None:
-        """Refuse random operations, statistics of the batch, and weights of other networks."""
+    def _refuse(self, nodes: Sequence[fx.Node], known: set[fx.Node]) -> None:
+        """Refuse random operations, statistics of the batch, and weights of other networks; `known` nodes read no data."""
         for node in nodes:
             tags, where = getattr(node.target, "tags", ()), node.meta.get("module", "")
             where = f" (in {where!r})" if where else ""
@@ -387,7 +387,7 @@ class _Assembly:
                 )  # without dropout in evaluation mode
             ):
                 raise ValueError(f"it draws random numbers by {name}{where}. Switch that off in evaluation mode.")
-            if name == "batch_norm" and node.args[5]:
+            if name == "batch_norm" and node.args[5] and node not in known:  # of weights it standardises them
                 raise ValueError(
                     f"a BatchNorm{where} uses statistics of the batch in evaluation mode. Let it track running statistics."
                 )
