@@ -108,11 +108,8 @@ def in_blocks(net: Network, boundaries: str | int | Sequence[str] = "auto") -> N
 
 def _ends(net: Network, boundaries: str | int | Sequence[str]) -> dict[fx.Node, str]:
     """Where blocks may end -> the module that ends there, or "" for one named after its last layer."""
-    graph, neurons = net.graph, net.spaces.neurons
-    place, paths = (
-        graph.place,
-        {node: node.meta.get("module") or "" for node in graph.nodes if node.op == "call_function"},
-    )
+    graph, neurons, place = net.graph, net.spaces.neurons, net.graph.place
+    paths = {node: node.meta.get("module") or "" for node in graph.nodes if node.op == "call_function"}
     made = {} if neurons.lost else {layer.end: 0 for layer in net.layers}  # their neurons may stay in place
     alone = {
         node
