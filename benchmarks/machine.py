@@ -46,8 +46,7 @@ def product_rate(dtype: torch.dtype, device: torch.device | None = None, size: i
 
 
 def synchronise(device: torch.device) -> None:
-    """Wait for the device, so that timings are correct."""
-    torch.cuda.synchronize(device) if device.type == "cuda" else None
+    torch.cuda.synchronize(device) if device.type == "cuda" else None  # so that timings are correct
 
 
 def peak_bytes(device: torch.device) -> int | None:

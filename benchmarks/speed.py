@@ -114,7 +114,10 @@ def level_operations(report: LevelReport, net: Network, layer: Layer) -> tuple[i
         return 0, kernel + factor + solution + gram + n * m * m + weights, factor + solution
     (op,), maps = layer.operations, net.spaces.neurons.shape(layer.end)[2:]
     by_lags = op.by_lags and op.channels >= lags.MIN_CHANNELS
-    xx = lags.operations(op.channels, *maps, n // maps.numel()) if by_lags else n * p * p
+    pairs = (
+        sum(max(0, maps[0] - abs(down)) * max(0, maps[1] - abs(right)) for down, right in lags.LAGS) if by_lags else 0
+    )
+    xx = 2 * (n // maps.numel()) * pairs * op.channels**2 if by_lags else n * p * p
     factor, phi, gram, weights = p**3 // 3, p * p * m, p * m * m, 2 * p * m * d + p * p * d
     return xx + 2 * n * p * m + n * m * m, factor + phi + gram + weights, factor + phi
 

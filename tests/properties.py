@@ -90,15 +90,6 @@ def _identified(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str)) else id(value)
 
 
-@torch.no_grad()
-def outputs_of_layers(net: Network, x: Tensor) -> list[Tensor]:
-    """For each layer, (N, width) its outputs at all positions."""
-    values = net.graph.run(net.weights, net.graph.given([x]), [layer.place for layer in net.layers])
-    return [
-        values[layer.place].movedim(axis, -1).flatten(0, -2) for layer, axis in zip(net.layers, net.axes, strict=True)
-    ]
-
-
 def net_of(model: nn.Module, x: Tensor) -> tuple[Network, list[Group]]:
     """A network as baselines see it, and its groups of neurons."""
     (net,) = networks_of([model], x, parts=False)

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.slow
 LINEAR = ("KF-Linear", "HF-Linear")
 #: A decoder as Llama's, and one as GPT-2's, whose head is the table of tokens.
 CAUSAL = ("grouped queries, logits of each token", "language model, logits of each token by the table")
-SIDES = {"right": 1, "left": -1}
 
 
 class Masked(Code):

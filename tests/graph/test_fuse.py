@@ -120,15 +120,11 @@ class Louder(nn.Module):
         return self.number * self.network(x)
 
 
-@pytest.mark.parametrize("method", ["KF-Linear", "KF-Gradient"])
-def test_a_number_behind_the_head_is_part_of_it(method):
-    """Parents that say the same twice as loudly by it or by their head fuse alike, by gradient nearly so."""
+def test_a_number_behind_the_head_is_part_of_it():
+    """Parents that say the same as loudly by their head as by a number behind it fuse alike."""
     plain, x = [mlp(seed=k) for k in range(2)], normal(80, 6)
-    for model in plain:
-        with torch.no_grad():
-            model[-1].weight.mul_(2), model[-1].bias.mul_(2)
     louder = [Louder(copy.deepcopy(model), number) for model, number in zip(plain, (1.0, 4.0), strict=True)]
     with torch.no_grad():
         louder[1].network[-1].weight.div_(4), louder[1].network[-1].bias.div_(4)
-    expected, found = (fused(models, x, method).model(x) for models in (plain, louder))
-    assert off(found, expected) < (1e-9 if method == "KF-Linear" else 0.2)
+    expected, found = (fused(models, x).model(x) for models in (plain, louder))
+    assert off(found, expected) < 1e-9

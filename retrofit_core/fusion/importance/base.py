@@ -97,11 +97,6 @@ class Neurons:
         graph, real = self.net.graph, self.net.spaces.neurons.real
         return not all(real[node].is_floating_point() for node in graph.inputs)
 
-    @property
-    def in_chain(self) -> bool:
-        """Whether each tensor is all that is alive there, so that a change of the logits passes through it."""
-        return not self.net.branched
-
     def batch(self, copies: int) -> int:
         """Samples (1 to 64) for which `copies` of all tensors, float32, fit into BATCH_BYTES."""
         numbers = sum(self.net.spaces.neurons.shape(node).numel() for node in self.nodes)
@@ -239,7 +234,7 @@ def summed(
             signed[index] += attribution.sum(dtype=torch.float64)
         change += of_batch
     report: dict[str, Any] = {"samples": len(y)}
-    if neurons.in_chain:
+    if not neurons.net.branched:  # a change of the logits passes through each tensor
         report["completeness_gap"] = [abs(total - change) / max(abs(change), 1e-12) for total in signed.tolist()]
     return Scores([torch.as_tensor(total / len(y)) for total in sums], report)
 

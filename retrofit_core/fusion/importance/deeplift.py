@@ -54,7 +54,7 @@ class DeepLift(Importance):
                 "'uniform'.",
                 *cures,
             )
-        if not neurons.in_chain:
+        if neurons.net.branched:
             raise Refusal(
                 "importance 'deeplift' is defined only where all that is alive is one layer's output, but this network has "
                 "neurons inside blocks. Use importance='uniform' or 'conductance'.",

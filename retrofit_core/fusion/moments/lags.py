@@ -28,12 +28,6 @@ LAGS: list[Offset] = [lag for lag in product(range(-2, 3), repeat=2) if lag >= (
 MIN_CHANNELS = 64
 
 
-def operations(channels: int, height: int, width: int, samples: int) -> int:
-    """Floating-point operations of x'x for a batch of maps, without products with pixels outside the map."""
-    pairs = sum(max(0, height - abs(down)) * max(0, width - abs(right)) for down, right in LAGS)
-    return 2 * samples * pairs * channels**2
-
-
 class LagSums:
     """Sums over samples for the moments of a convolution, in float64 for products of any precision.
 
