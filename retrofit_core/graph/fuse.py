@@ -95,7 +95,8 @@ class Fusion:
         self.reports: list[LevelReport] = []
         kept = {space for space, writers in self.groups.writers.items() if not writers}
         if descends:  # blocks train their parameters, and keep buffers of neurons inside
-            written = {name for k, space in enumerate(self.fused.spaces) if k not in kept for name, _ in space.axes}
+            spaces = enumerate(self.fused.spaces.spaces)
+            written = {name for k, space in spaces if k not in kept for name, _ in space.axes}
             self.carried -= self.fused.graph.trained | (of_neurons - written)
         for *_, ours in self.heads:  # their spaces are not grouped
             for number, places in ours.places:
