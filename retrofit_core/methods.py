@@ -12,7 +12,7 @@ from torch import nn
 
 from . import baselines
 from .baselines.auto import Auto
-from .catalogue import CATALOGUE, CONTROL, OURS, PAPER, Line
+from .catalogue import CATALOGUE, OURS, PAPER, Line
 from .fusion.algorithm import Retrofit
 from .fusion.fit import Gradient
 from .fusion.importance import IMPORTANCE, Importance, Uniform, as_importance
@@ -308,10 +308,9 @@ METHODS = Methods(
         for name, line in CATALOGUE.items()
     }
 )
-#: The paper's four methods, our extensions and our controls, all of which fuse level by level. The others are baselines.
+#: The paper's four methods and our extensions, which fuse level by level, as controls do. The others are baselines.
 RETROFITTING = tuple(name for name, method in METHODS.items() if method.source == PAPER)
 BEYOND = tuple(name for name, method in METHODS.items() if method.source == OURS)
-CONTROLS = tuple(name for name, method in METHODS.items() if method.source == CONTROL)
 
 
 def methods_with(keyword: str) -> list[str]:

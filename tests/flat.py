@@ -3,10 +3,12 @@
 from typing import Any
 
 from retrofit_core.baselines import Averaging, Ensembling
+from retrofit_core.catalogue import CONTROL
 from retrofit_core.fusion.algorithm import Retrofit
 from retrofit_core.fusion.results import FusionResult
-from retrofit_core.methods import Method
+from retrofit_core.methods import METHODS, Method
 
+CONTROLS = [name for name, method in METHODS.items() if method.source == CONTROL]
 FLAT = Method("fuse", "Retrofitting.", "", Retrofit, {"grouping": "kmeans", "fit": "ridge"})
 #: All their options are free.
 averaging = Method("averaging", "Mean of weights.", "", Averaging)

@@ -16,10 +16,10 @@ from retrofit_core import METHODS, FusionResult
 from retrofit_core.fusion.fit import FITS
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
-from retrofit_core.methods import CONTROLS, RETROFITTING
+from retrofit_core.methods import RETROFITTING
 from retrofit_core.networks.architectures import ARCHITECTURES, build
 from retrofit_core.system.monitor import Cancelled, Monitor
-from tests.flat import fuse
+from tests.flat import CONTROLS, fuse
 from tests.marks import each_case, is_chosen, spread
 from tests.networks import (
     CNN_SHAPE,

@@ -13,9 +13,10 @@ from torchvision.models.shufflenetv2 import ShuffleNetV2
 
 from retrofit_core.data import load
 from retrofit_core.graph.graph import weights_of
-from retrofit_core.methods import CONTROLS, METHODS, RETROFITTING
+from retrofit_core.methods import METHODS, RETROFITTING
 from tests.drawn import drawn, in_another_order
 from tests.families import BUFFERS, FAMILIES, NETWORKS, RAW, SPELLED, STRUCTURED, TIED, network
+from tests.flat import CONTROLS
 from tests.marks import each_case, spread
 from tests.networks import Residual, initialised, labels, normal, seeded, shuffled
 from tests.properties import assert_close, assert_same_function, untouched

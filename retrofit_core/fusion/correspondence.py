@@ -62,9 +62,8 @@ def _joined(nets: list[Network], apart: bool) -> list[Network]:
     """The networks with common numbers of their spaces: layers are of one space if they are in all networks. As they are if the
     numbers agree already, or cannot."""
     made = [*map(_spaces_made, nets)]
-    if all(of_net == made[-1] for of_net in made) or len({*map(len, made)}) > 1:
-        return nets
-    if any(len(own) > 1 for of_net in made for own in of_net):
+    several = any(len(own) > 1 for of_net in made for own in of_net)
+    if several or all(of_net == made[-1] for of_net in made) or len({*map(len, made)}) > 1:
         return nets
     keys = [tuple(own[0] for own in of_layer) for of_layer in zip(*made, strict=True)]
     numbers = {key: number for number, key in enumerate(dict.fromkeys(key for key in keys if -1 not in key))}

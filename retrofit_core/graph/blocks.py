@@ -67,7 +67,7 @@ class Block(Layer):
 
 def read_boundaries(text: str) -> str | int | tuple[str, ...]:
     """Where levels end, from text: auto, 1 for the whole network, or names of modules separated by commas."""
-    return {"auto": "auto", "1": 1}.get(text) or tuple(text.split(","))
+    return 1 if text == "1" else text if text == "auto" else tuple(text.split(","))
 
 
 def in_blocks(net: Network, boundaries: str | int | Sequence[str] = "auto") -> Network:

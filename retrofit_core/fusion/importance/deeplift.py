@@ -94,8 +94,7 @@ def without_rule(net: Network) -> list[str]:
     for node in graph.nodes:
         name, of_data = name_of(node), [other for other in node.all_input_nodes if other in graph.of_data]
         linear = name in LINEAR or (name in OF_ONE and len(of_data) == 1)
-        computes = isinstance(net.spaces.neurons.real[node], Tensor)  # else a number, such as a size
-        if of_data and computes and not (linear or name in RULED):
+        if of_data and isinstance(net.spaces.neurons.real[node], Tensor) and not (linear or name in RULED):
             missing.append(f"{name}() in {node.meta.get('module', '')!r}")
     return missing
 
