@@ -38,16 +38,17 @@ def draw(
         st.text_input(control.label, **look, **scope.control(name, read))
 
 
-def views(scope: Scope, names: Mapping[str, str], help: str) -> None:
-    """Draw the switch between a page's views, which its parameter "view" holds.
+def switch(scope: Scope, name: str, label: str, names: Mapping[str, str], help: str | None = None) -> None:
+    """Draw the switch between a parameter's values.
 
     Args:
-        names: the parameter's value -> the view's title.
+        label: for screen readers.
+        names: value -> its title.
     """
     st.segmented_control(
-        "View",
+        label,
         list(names),
-        **scope.control("view"),
+        **scope.control(name),
         required=True,
         format_func=names.__getitem__,
         label_visibility="collapsed",

@@ -38,7 +38,13 @@ def page() -> None:
         if look.lecture and spoken(choice.entry):
             return
     with st.container(key="fuse-bar"):
-        controls.views(views.VIEW, views.VIEWS, "Shows the open run, the form of a new one, or the list of all runs.")
+        controls.switch(
+            views.VIEW,
+            "view",
+            "View",
+            views.VIEWS,
+            "Shows the open run, the form of a new one, or the list of all runs.",
+        )
     going.notice(choice.entries, watched=choice.entry.name if view == "result" else "")
     # A place for each view: the last view's content vanishes at once, instead of turning grey between new parts.
     places = {name: st.container() if name == view else st.empty() for name in views.VIEWS}

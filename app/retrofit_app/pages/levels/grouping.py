@@ -6,7 +6,7 @@ from retrofit_app import figures, widgets
 from retrofit_app.address import neurons
 from retrofit_app.figures import escaped, title
 from retrofit_app.runs import methods
-from retrofit_app.widgets import pictures, readings
+from retrofit_app.widgets import controls, pictures, readings
 
 from .parameters import LEVELS, VIEWS
 from .view import View
@@ -31,23 +31,9 @@ def grouping(view: View) -> None:
         widgets.why("Nothing is merged here: there are as many groups as neurons.")
     if not view.lecture:
         with st.container(horizontal=True, gap="medium", key="toolbar"):
-            st.segmented_control(
-                "Picture",
-                list(VIEWS),
-                **LEVELS.control("view"),
-                required=True,
-                format_func=VIEWS.__getitem__,
-                label_visibility="collapsed",
-            )
+            controls.switch(LEVELS, "view", "Picture", VIEWS)
             if len(view.scores) > 1:
-                st.segmented_control(
-                    "Importance score",
-                    view.scores,
-                    **LEVELS.control("score"),
-                    required=True,
-                    format_func=title,
-                    label_visibility="collapsed",
-                )
+                controls.switch(LEVELS, "score", "Importance score", {score: title(score) for score in view.scores})
     (ribbon if view.look.view == "ribbon" else planes)(view)
     if not view.lecture:
         agreement(view)

@@ -26,7 +26,9 @@ def page() -> None:
     if lectures.read().lecture and (every if view == "all" else one).spoken(stamp, palette):
         return
     sources(stamp)
-    controls.views(PAPER, VIEWS, "A table of the paper beside ours, or how many of its claims hold in all of them.")
+    controls.switch(
+        PAPER, "view", "View", VIEWS, "A table of the paper beside ours, or how many of its claims hold in all of them."
+    )
     if view == "all":
         every.every(stamp, palette)
     else:
