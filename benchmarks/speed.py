@@ -5,7 +5,7 @@
 
 The floor is one forward pass of parents and fused network over the samples, plus the floating-point operations of
 moments (float32 products) and solves (float64) at the rate that a large product of the same precision reaches in the
-same run. The second floor counts the solves of the report as well: the unavoidable error has a factor of its own.
+same run.
 """
 
 import argparse
@@ -69,9 +69,8 @@ def linear(inputs: Any, device: torch.device) -> dict[str, Any]:
         }
         (net,) = networks_of([runs[0].model], x)
         counts = [level_operations(r, net, layer) for r, layer in zip(runs[0].levels, net.layers, strict=True)]
-        products, solves, reported = (sum(count) for count in zip(*counts, strict=True))
+        products, solves = (sum(count) for count in zip(*counts, strict=True))
         floor = forward + products / rates["torch.float32"] + solves / rates["torch.float64"]
-        with_report = floor + reported / rates["torch.float64"]
         results[name] = {
             "median seconds": statistics.median(seconds),
             "min": min(seconds),
@@ -80,13 +79,10 @@ def linear(inputs: Any, device: torch.device) -> dict[str, Any]:
             "operations, GFLOP": {
                 "moments, float32": products / 1e9,
                 "solves, float64": solves / 1e9,
-                "report, float64": reported / 1e9,
             },
             "forward pass, seconds": forward,
             "floor, seconds": floor,
             "times the floor": statistics.median(seconds) / floor,
-            "floor with the report, seconds": with_report,
-            "times the floor with the report": statistics.median(seconds) / with_report,
         }
     return results
 
@@ -99,9 +95,8 @@ def forward_pass(models: list[torch.nn.Module], x: torch.Tensor) -> None:
                 model(batch)
 
 
-def level_operations(report: LevelReport, net: Network, layer: Layer) -> tuple[int, int, int]:
-    """Floating-point operations of one level's moments, of its solve, and of the unavoidable error; symmetric products
-    count half."""
+def level_operations(report: LevelReport, net: Network, layer: Layer) -> tuple[int, int]:
+    """Floating-point operations of one level's moments and of its solve; symmetric products count half."""
     p, n, m, d = layer.inputs, report.rows, sum(report.widths), report.width
     if report.form == "dual":
         kernel, factor, solution, gram, weights = (
@@ -111,7 +106,7 @@ def level_operations(report: LevelReport, net: Network, layer: Layer) -> tuple[i
             2 * n * m * m,
             2 * n * d * (m + p),
         )
-        return 0, kernel + factor + solution + gram + n * m * m + weights, factor + solution
+        return 0, kernel + factor + solution + gram + n * m * m + weights
     (op,), maps = layer.operations, net.spaces.neurons.shape(layer.end)[2:]
     by_lags = op.by_lags and op.channels >= lags.MIN_CHANNELS
     pairs = (
@@ -119,7 +114,7 @@ def level_operations(report: LevelReport, net: Network, layer: Layer) -> tuple[i
     )
     xx = 2 * (n // maps.numel()) * pairs * op.channels**2 if by_lags else n * p * p
     factor, phi, gram, weights = p**3 // 3, p * p * m, p * m * m, 2 * p * m * d + p * p * d
-    return xx + 2 * n * p * m + n * m * m, factor + phi + gram + weights, factor + phi
+    return xx + 2 * n * p * m + n * m * m, factor + phi + gram + weights
 
 
 def total(levels: list[LevelReport], phase: str) -> float:

@@ -51,7 +51,7 @@ from retrofit_core.data.splits import sharded
 from retrofit_core.fusion.fit import Ridge
 from retrofit_core.fusion.grouping import KMeans, SameIndex, ordered_like
 from retrofit_core.fusion.importance import Conductance
-from retrofit_core.fusion.moments import MomentSums, approximation_error, grouping_error, solve, unavoidable_error
+from retrofit_core.fusion.moments import MomentSums, approximation_error, grouping_error, solve
 from retrofit_core.fusion.results import principal_components
 from retrofit_core.networks.architectures import build
 from retrofit_core.system.runtime import Runtime
@@ -420,7 +420,8 @@ approximation = (s * (zF - T)[:, groups.labels].square().sum(0)).sum()
 nearest = (s * (zF[:, None] - z[:, :, None]).square().amin(2)).sum()
 print(f"J = {J:.3f} = grouping {grouping:.3f} + approximation {approximation:.3f}")
 print(f"difference {abs(J - grouping - approximation) / J:.0e} of J; Eq. 1, nearest neuron per image: {nearest:.3f}")
-print(f"unavoidable, by any weights: {unavoidable_error(sums, s):.6f}")
+best = x @ torch.linalg.lstsq(x, z).solution  # of all that can be computed from x
+print(f"unavoidable, by any weights: {s @ (best - z).square().sum(0):.6f}")
 assert torch.isclose(J, grouping + approximation, rtol=1e-6) and nearest <= J
 assert (
     abs(grouping_error(sums.zz, s, groups.labels, targets) / grouping - 1) < 1e-6
@@ -456,7 +457,7 @@ energy = s @ sums.zz.diagonal()
 grouping = grouping_error(sums.zz, s, groups.labels, targets)
 approximation = approximation_error(sums, targets, V)
 print(f"J = {J:.3f} = grouping {grouping:.3f} + approximation {approximation:.3f}")
-unavoidable = unavoidable_error(sums, s)
+unavoidable = s @ (x @ torch.linalg.lstsq(x, z).solution - z).square().sum(0)
 print(f"unavoidable, by any weights: {unavoidable:.3f}")
 print(f"J is {100 * J / energy:.1f} % of what there was to represent, sum of s_j |z_j|^2")
 assert abs(J / (grouping + approximation) - 1) < 1e-4 and 0.01 < unavoidable < J
@@ -512,7 +513,7 @@ result = fuse(exact, X.double(), grouping=KMeans(), fit=fit, importance=importan
 for (name, ours), theirs in zip(fused_model.state_dict().items(), result.model.state_dict().values(), strict=True):
     print(f"{name:11} {tuple(ours.shape)!s:9} largest difference {(ours - theirs).abs().max():.0e}")
     assert torch.allclose(ours.double(), theirs, rtol=1e-4, atol=1e-5)
-result.to_frame()[["level", "widths", "fused", "grouping error", "approximation error", "unavoidable error"]].round(3)
+result.to_frame()[["level", "widths", "fused", "grouping error", "approximation error"]].round(3)
 
 # %% [markdown]
 # **Claim: the fused network knows all ten digits.** It has the size of one base model. It was fitted on

@@ -119,7 +119,6 @@ def test_errors_are_those_of_the_streams_after_the_sum():
     assert level.approximation_error == pytest.approx((total * (fused["a"] - mean).square().sum()).item(), rel=1e-6)
     assert level.missing_error == pytest.approx((total * (stream - mean).square().sum()).item(), rel=1e-6)
     assert 0 < level.approximation_error < level.missing_error
-    assert level.unavoidable_error <= level.cost
     assert [level.name for level in result.levels if level.missing_error == level.missing_error] == ["a2"]
 
 

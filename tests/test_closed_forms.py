@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import nn
 
-from retrofit_core.fusion.moments import MomentSums, approximation_error, cross_error, solve, unavoidable_error
+from retrofit_core.fusion.moments import MomentSums, approximation_error, cross_error, solve
 from retrofit_core.fusion.targets import Targets, weighted_means
 from retrofit_core.methods import METHODS
 from tests.families import MADE, PARTS, READ, SKIPPED, aggregated, branches, dense, ghost, inverted, partly, scaled
@@ -64,7 +64,6 @@ def test_errors_are_those_of_what_comes_out(make):
         assert level.approximation_error == pytest.approx(gap, rel=1e-6)
         cost = ((fused[level.name][:, level.labels] - z).square().sum(0) * level.scores).sum().item()
         assert level.cost == pytest.approx(cost, rel=1e-6)
-        assert 0 < level.unavoidable_error <= level.cost
         if level.missing_error == level.missing_error:
             assert level.missing_error > level.approximation_error
 
@@ -186,11 +185,6 @@ def test_sums_and_errors_against_loops(parts, at, n_parts):
         if each == 1:
             cross = 2 * (scores * ((f - z @ targets.A)[:, at] * ((z @ targets.A)[:, at] - z)).sum(0)).sum().item()
             assert cross_error(moments, scores, at, targets, V) == pytest.approx(cross, rel=1e-9)
-    left = sum(
-        scores[j] * (z[:, j] - x[:, parts[j]] @ torch.linalg.lstsq(x[:, parts[j]], z[:, j]).solution).square().sum()
-        for j in range(5)
-    )
-    assert unavoidable_error(moments, scores) == pytest.approx(float(left), rel=1e-8)
     together = halves[0].finish() + halves[1].finish()
     assert_close(solve(together, 1.0).weights(targets.A), solve(moments, 1.0).weights(targets.A), 1e-12)
 
@@ -235,7 +229,6 @@ def test_levels_may_make_several_channels_for_each_neuron():
 def test_grouped_convolutions_whose_outputs_are_added_are_one_problem():
     result = METHODS["HF-Linear"](pair(branches), DATA, ridge=0.0, device="cpu")
     assert [level.kind for level in result.levels] == ["Conv2d", "Conv2d + Conv2d", "Linear"]
-    assert 0 < result.levels[1].unavoidable_error <= result.levels[1].cost
 
 
 class Positions(nn.Module):

@@ -55,10 +55,6 @@ class LevelReport:
     """sum_j s_j |z_j|^2, to which errors are compared"""
     grouping_error: float
     approximation_error: float
-    unavoidable_error: float
-    """The part of `cost` that no weights of this level could avoid with any grouping; NaN (not computed) for gradient fits. It
-    can exceed the approximation error: errors of single neurons partly cancel in their group's mean, and then are grouping
-    error"""
     ridge: float
     """lambda as used; NaN for gradient fits"""
     form: str
@@ -122,7 +118,6 @@ class Fitted:
 
     form: str
     approximation_error: float = float("nan")
-    unavoidable_error: float = float("nan")
     ridge: float = float("nan")
     cross_error: float = 0.0
     missing_error: float = float("nan")
@@ -286,7 +281,7 @@ class FusionResult:
 
 
 #: Columns of the table of levels.
-COLUMNS = ("level", "kind", "widths", "fused", "rows", "grouping error", "approximation error", "unavoidable error")
+COLUMNS = ("level", "kind", "widths", "fused", "rows", "grouping error", "approximation error")
 COLUMNS += ("grouping share", "approximation share", "ridge", "form", "seconds")
 
 
@@ -295,7 +290,7 @@ def table_row(level: LevelReport) -> dict[str, Any]:
     errors = level.grouping_error, level.approximation_error
     shares = [error / level.energy if level.energy else 0.0 for error in errors]
     widths, seconds = " + ".join(map(str, level.widths)), sum(level.seconds.values())
-    values = (level.name, level.kind, widths, level.width, level.rows, *errors, level.unavoidable_error)
+    values = (level.name, level.kind, widths, level.width, level.rows, *errors)
     return dict(zip(COLUMNS, (*values, *shares, level.ridge, level.form, seconds), strict=True))
 
 
@@ -346,4 +341,6 @@ def _read_level(facts: dict[str, Any], arrays: Mapping[str, np.ndarray], index: 
     tensors: dict[str, Any] = {name: torch.from_numpy(arrays[f"{index}/{name}"]) for name in ARRAYS}
     if f"{index}/weights" in arrays:
         tensors["weights"] = torch.from_numpy(arrays[f"{index}/weights"])
-    return LevelReport(**{**facts, "widths": tuple(facts["widths"]), **tensors})
+    known: dict[str, Any] = {each.name: facts[each.name] for each in fields(LevelReport) if each.name in facts}
+    known["widths"] = tuple(known["widths"])
+    return LevelReport(**known, **tensors)

@@ -23,7 +23,6 @@ from ..fusion.moments import (
     cross_error,
     solve,
     squared_misses,
-    unavoidable_error,
 )
 from ..fusion.results import Fitted
 from ..fusion.targets import Targets
@@ -49,14 +48,6 @@ class ClosedForm:
 
     def __init__(self, fit: Ridge, groups: Groups, attentions: bool) -> None:
         self.fit, self.groups, fused = fit, groups, groups.fused
-        computed = fused.spaces.neurons.computed
-        for space, writers in groups.writers.items():
-            made = next((name for name, axis in fused.spaces[space].axes if (name, axis) in computed), "")
-            if made and not writers:  # else they would stay in place, unlike those of a permuted copy
-                raise ValueError(
-                    f"the neurons of {made!r} are made by weights that are computed from it, which no closed form writes. Use "
-                    "fit='gradient' (HF-Gradient, KF-Gradient)."
-                )
         self.strength = fit.ridge
         if fit.ridge == "auto" and fused.branched:
             self.strength = WITH_ATTENTIONS if attentions else IN_BLOCKS
@@ -266,7 +257,6 @@ def closed_form_report(
     return Fitted(
         sums.form,
         approximation_error(sums, missing, V, missed),
-        unavoidable_error(sums.minus(labels), s),
         solution.strength,
         cross_error(sums, s, labels, missing, V),
         untouched,

@@ -31,7 +31,6 @@ FIGURES = {
     "losses": lambda palette: figures.level_losses(TABLE, course(ACCURACY, 359), palette, 1),
     "agreement": lambda palette: figures.agreement_matrix(ANALYSIS.agreement, palette),
     "curve": lambda palette: figures.loss_curve(GRADIENT.levels[0].curve, palette),
-    "residual": lambda palette: figures.residual_bars(REPORT, palette),
     "activations": lambda palette: figures.activations(GROUPED, palette, height=400),
     "ribbon": lambda palette: figures.ribbon(GROUPED, palette),
     "clusters": lambda palette: figures.clusters(GROUPED, palette),

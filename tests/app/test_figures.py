@@ -297,14 +297,9 @@ def test_the_loss_plane_is_the_quadratic():
     assert "fused 2.00" in picture.caption and "network A 12.0" in picture.caption
 
 
-def test_curve_and_residual(shipped):
+def test_curve_names_the_epoch_that_is_kept():
     curve = [{"epoch": index, "loss": 1.0, "validation": value} for index, value in enumerate([1.0, 0.4, 0.5])]
     assert "epoch 1 is kept" in figures.loss_curve(curve, LIGHT).caption
-    level_ = shipped.levels[0]
-    bars = figures.residual_bars(level_, LIGHT).figure.data[0].x
-    assert sum(bars) == pytest.approx(100 * (level_.grouping_error + level_.approximation_error) / level_.energy)
-    assert "ridge" not in figures.residual_bars(level_, LIGHT, figures.AVERAGED).figure.to_json()
-    assert "to repair and" in figures.residual_bars(level_, LIGHT, figures.REPAIRED).alt
 
 
 @each_case(

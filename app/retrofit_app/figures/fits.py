@@ -1,4 +1,4 @@
-"""How a level was fitted: loss over epochs, residual of a closed form, loss around the weights."""
+"""How a level was fitted: loss over epochs, loss around the weights."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .diagnosis import AVERAGED, REPAIRED
-from .drawing import BARE, axis, bars, colour_key, edge, hatched, line, log_ticks, mark, picture_of, rows, scatter
+from .drawing import BARE, axis, colour_key, edge, line, log_ticks, mark, picture_of, scatter
 from .palette import HALO, SHAPES, VIRIDIS, Palette
 from .picture import Picture
 from .words import escaped, lettered, listing, number, percent
@@ -97,54 +97,6 @@ def stream_words(level: Any) -> str:
     return (
         f"Its layers are fitted to what the stream still lacks of its target: {before} of the neurons' energy before them, "
         f"{after} after them."
-    )
-
-
-def residual_bars(level: Any, palette: Palette, form: str = "primal") -> Picture:
-    """A level's losses: to grouping, the part that no affine level could avoid, and the rest.
-
-    Args:
-        level: a `LevelReport`.
-        form: its row's form in `levels.Overview`.
-    """
-    energy = level.energy or 1.0
-    approximation, unavoidable = 100 * level.approximation_error / energy, 100 * level.unavoidable_error / energy
-    losses = {"grouping": (100 * level.grouping_error / energy, palette.grouping, "", "to grouping")}
-    if np.isnan(unavoidable):
-        losses["approximation"] = approximation, palette.approximation, "/", "to approximation"
-    else:
-        unavoidable = min(unavoidable, approximation)
-        losses["unavoidable"] = unavoidable, palette.grey, "x", "that no weights could avoid"
-        ridge = "ridge penalty", "to the ridge penalty"
-        others = {
-            AVERAGED: ("not fitted", "that a fit could remove"),
-            REPAIRED: ("repair", "to repair and the ridge penalty"),
-        }
-        name, why = others.get(form, ridge)
-        losses[name] = approximation - unavoidable, palette.approximation, "/", why
-    shares, colours, patterns, reasons = (list(each) for each in zip(*losses.values(), strict=True))
-    words = listing([f"{percent(value)} {why}" for value, why in zip(shares, reasons, strict=True)])
-    return picture_of(
-        palette,
-        [
-            bars(
-                shares,
-                list(losses),
-                "%{y}: %{x:.3f} % of the energy",
-                orientation="h",
-                width=0.6,
-                text=[f" {number(value, 2)} %" for value in shares],
-                textposition="outside",
-                cliponaxis=False,
-                marker=hatched(palette, colours, patterns),
-            )
-        ],
-        60 + 52 * len(losses),
-        f"Bars of what this level loses: {words}",
-        caption=f"This level loses {words}.",
-        margin=(4, 4, 8, 44),
-        xaxis=axis("% of the neurons' energy", range=[0, max(max(shares) * 1.45, 1e-6)]),
-        yaxis=rows(palette, automargin=True, ticklabelstandoff=0),
     )
 
 

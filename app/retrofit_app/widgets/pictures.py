@@ -67,10 +67,6 @@ CHARTS = {
         "How did the fit go?",
         lambda entry, level, palette: figures.loss_curve(record(entry).levels[level].curve, palette),
     ),
-    "residual": Chart(
-        "What does this level lose?",
-        lambda entry, level, palette: figures.residual_bars(record(entry).levels[level], palette, _form(entry, level)),
-    ),
     "plane": Chart(
         "Approximation error around the level's weights",
         lambda entry, level, palette: figures.loss_plane(

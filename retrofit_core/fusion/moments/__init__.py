@@ -4,6 +4,6 @@ Legend: x (N, p) input rows of the fused level, the last column 1 if it has a bi
 parents; xx = x'x, xz = x'z, zz = z'z, sz = sum of z. They are sums, not means, as are the paper's ridge strengths.
 """
 
-from .errors import approximation_error, cross_error, grouping_error, squared_misses, unavoidable_error
+from .errors import approximation_error, cross_error, grouping_error, squared_misses
 from .solve import Solution, product_dtype, ridge_strength, solve
 from .sums import Moments, MomentSums, Rows, cholesky, dual_bytes, dual_is_cheaper

@@ -11,15 +11,10 @@ for any targets T = z A. If these are the groups' weighted means, the cross term
 
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
 from ..targets import Targets, excess
-from .sums import Moments, Rows, cholesky
-
-#: Relative ridge in place of lambda -> 0 in the unavoidable error: small compared with the data, large compared with
-#: rounding. Used for float64 products; otherwise, ten times the products' rounding.
-VANISHING = 1e-10
+from .sums import Moments, Rows
 
 
 def grouping_error(zz: Tensor, scores: Tensor, labels: Tensor, targets: Targets) -> float:
@@ -67,17 +62,3 @@ def squared_misses(sums: Moments | Rows, A: Tensor, V: Tensor, pull: Tensor | No
     xzA = sums.xz @ A
     pull = sums.times(V) - xzA if pull is None else pull
     return (((pull - xzA) * V).sum(0) + ((sums.zz @ A) * A).sum(0)).clamp_min(0)
-
-
-def unavoidable_error(sums: Moments | Rows, scores: Tensor) -> float:
-    """sum_j s_j (|z_j|^2 - |projection of z_j onto the fused inputs|^2) at a vanishing ridge.
-
-    The part of the cost that no weights of this level could avoid with any grouping.
-    """
-    if isinstance(sums, Rows):
-        factor, lam = cholesky(sums.kernel, VANISHING * sums.energy, False)
-        missed = lam * torch.cholesky_solve(sums.centred[1], factor)  # z - K (K + lambda I)^-1 z
-        return (scores @ missed.square().sum(0)).item()
-    factor, _ = cholesky(sums.matrices, max(VANISHING, 10 * sums.rounding) * sums.energy, sums.bias)
-    along = sums.together(torch.linalg.solve_triangular(factor, sums.apart(sums.xz), upper=False))
-    return (scores @ (sums.zz.diagonal() - along.square().sum(0)).clamp_min(0)).item()

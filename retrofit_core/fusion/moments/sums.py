@@ -89,17 +89,6 @@ class Moments:
         """(p, d) xx V."""
         return (self.matrices @ self.of_fused(V)).movedim(0, 1).flatten(1)
 
-    def minus(self, labels: Tensor) -> "Moments":
-        """The sums with z_j - h_k(j) in place of z_j, where h are the columns after the neurons, if any.
-
-        Args:
-            labels: (m - d,) k of the neurons, without the columns after them.
-        """
-        if len(labels) == len(self.zz):
-            return self
-        B, parts = beyond(self.zz, labels), None if self.parts is None else self.parts[: len(labels)]
-        return replace(self, zz=B.T @ self.zz @ B, sz=self.sz @ B, xz=self.xz @ B, parts=parts)
-
 
 class MomentSums:
     """Accumulates rows batch by batch; `finish` returns the moments.
@@ -208,10 +197,6 @@ class Rows:
         weights = self.x[:, :-1] if self.bias else self.x
         return torch.linalg.vector_norm(weights).square() / max(weights.shape[1], 1)
 
-    def minus(self, labels: Tensor) -> "Rows":
-        """See `Moments.minus`."""
-        return self if len(labels) == self.z.shape[1] else replace(self, z=self.z @ beyond(self.z, labels))
-
     def moments(self) -> Moments:
         """The sums in primal form."""
         sums = MomentSums(self.z.shape[1], self.x.shape[1], bias=self.bias, device=self.z.device)
@@ -229,19 +214,6 @@ def dual_is_cheaper(rows: int, p: int, m: int) -> bool:
 def dual_bytes(n: int, p: int, m: int) -> int:
     """Bytes of `Rows` of n rows and of what solves them."""
     return 8 * (2 * n * (p + 2 * m) + 3 * n * n + 2 * m * m)
-
-
-def beyond(columns: Tensor, labels: Tensor) -> Tensor:
-    """(m, m - d) the matrix that subtracts column m - d + k(j) of z from column j.
-
-    Args:
-        columns: (..., m) any tensor over the columns of z.
-        labels: (m - d,) k.
-    """
-    m = len(labels)
-    B = torch.eye(columns.shape[-1], m, dtype=columns.dtype, device=columns.device)
-    B[m + labels, torch.arange(m, device=labels.device)] = -1
-    return B
 
 
 def columns_of(parts: Tensor, count: int) -> Tensor:

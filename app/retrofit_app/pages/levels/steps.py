@@ -138,19 +138,14 @@ def fit(view: View) -> None:
         st.markdown(words)
     left, right = st.columns(2, gap="large")
     with left:
-        if view.lecture and view.analysis is not None and not report.curve:
+        if report.curve:
+            view.chart("curve")
+        elif view.analysis is not None:
             detail(view)
-        else:
-            course(view)
     with right:
         plane(view)
-    if view.analysis is not None and not view.lecture:
+    if report.curve and view.analysis is not None and not view.lecture:
         detail(view)
-
-
-def course(view: View) -> None:
-    """Draw the fit's curve, or a closed form's residual."""
-    view.chart("curve" if view.report.curve else "residual")
 
 
 def plane(view: View) -> None:
