@@ -7,13 +7,13 @@ from typing import Any
 
 from grids import RESULTS, ROOT, grid, option_grid, record
 
-from retrofit_core.catalogue import CATALOGUE
+from retrofit_core.catalogue import CATALOGUE, CONTROL
 from retrofit_core.experiments.results import results_of
 from retrofit_core.fusion.fit import FITS
 from retrofit_core.fusion.grouping import GROUPINGS
 from retrofit_core.fusion.importance import IMPORTANCE
 from retrofit_core.fusion.task import Takes
-from retrofit_core.methods import BEYOND, CONTROLS, METHODS, RETROFITTING, Method
+from retrofit_core.methods import BEYOND, METHODS, RETROFITTING, Method
 from retrofit_core.system.settings import settings_of
 
 NOTHING = "-"
@@ -56,7 +56,8 @@ def _path(name: str) -> str:
 
 
 def _overview() -> str:
-    kinds = {"Retrofitting": RETROFITTING, "Beyond it, ours": BEYOND, "Controls of it": CONTROLS}
+    controls = tuple(name for name, method in METHODS.items() if method.source == CONTROL)
+    kinds = {"Retrofitting": RETROFITTING, "Beyond it, ours": BEYOND, "Controls of it": controls}
     ours = [name for names in kinds.values() for name in names]
     kinds["What it is compared with"] = tuple(name for name in METHODS if name not in ours)
     parts = [

@@ -106,8 +106,6 @@ def _roles(net: Network) -> dict[Key, tuple[Role, bool]]:
             role = "reads" if makes else role
             before, tied = roles.get((name, axis), (role, False))
             roles[name, axis] = before, tied or before != role
-    for name, axis in net.spaces.neurons.computed:  # whose operation no closed form writes
-        roles.setdefault((name, axis), ("reads" if axis else "makes", False))
     return roles
 
 
@@ -123,7 +121,6 @@ def _is_sum(net: Network, node: fx.Node) -> bool:
 def _seen(net: Network) -> dict[fx.Node, int]:
     """Nodes at which neurons can be recorded, with their axis: layers, behind BatchNorm, and sums."""
     found, neurons = dict[fx.Node, int](), net.spaces.neurons
-    found |= {node: 1 if name_of(node).startswith("conv") else -1 for node in neurons.computed.values()}
     for op in (op for layer in net.layers for op in layer.operations if not layer.mixes):
         found[op.norm or op.node] = op.axis
     for node in net.graph.nodes:

@@ -30,7 +30,7 @@ def solved_layers(net: Network, where: str) -> Solved:
     found: Solved = {}
     for op in (op for layer in net.layers for op in layer.operations):
         (name, *others) = op.weight.names
-        affine = op.groups == 1 and name_of(op.node) not in ("embedding", "batch_norm")
+        affine = op.groups == 1 and not op.computed and name_of(op.node) not in ("embedding", "batch_norm")
         if affine and not others and op.weight.shape.numel() == net.weights[name].numel():
             found.setdefault(name, []).append(op)
     for name, operations in found.items():

@@ -13,13 +13,13 @@ from ..fusion.task import Algorithm, Plan, Takes, Task
 from ..graph.graph import load, name_of
 from ..graph.layers import LINEAR, Operation
 from ..graph.network import Network
-from ..networks.inputs import count_of, moved
+from ..networks.inputs import batches_of, count_of, moved
 from ..system.duplicates import duplicate
 from ..training.descent import Descent
 from .distillation import fit_to_goals, logits_of
 from .inputs import leaves, networks
 from .layers import solved_layers, values_of
-from .watch import batches_of
+from .watch import MOST_SAMPLES
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class LinearProbe(Descent, Algorithm):
         (net,) = networks(task, [fused])
         op, name = head_of(net), head_of(net).weight.names[0].removesuffix(".weight")
         goals = logits_of(task.parents, inputs, device, monitor).mean(0).flatten(0, -2)
-        batches = batches_of(leaves(task, inputs))
+        batches = batches_of(leaves(task, inputs), MOST_SAMPLES)
         each = monitor.each("step", batches, name="forward")
         x = torch.cat([values_of(net, batch, [op.x])[op.x].flatten(0, -2) for batch in each])
         head = nn.Linear(x.shape[1], op.width, bias=op.bias is not None).to(x)
@@ -78,7 +78,11 @@ def head_of(net: Network) -> Operation:
     """
     for layer in net.layers:
         for op in layer.operations:
-            if op.node is net.graph.output and (op.product is not None or name_of(op.node) in LINEAR):
+            if (
+                op.node is net.graph.output
+                and not op.computed
+                and (op.product is not None or name_of(op.node) in LINEAR)
+            ):
                 if layer.table:
                     solved_layers(net, "LP, parent 0")
                 return op

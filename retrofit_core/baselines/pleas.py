@@ -18,12 +18,12 @@ from ..fusion.moments import Moments, product_dtype, solve
 from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
 from ..graph.layers import Operation
+from ..networks.inputs import batches_of
 from ..system.device import of
 from ..system.settings import same_as, setting
 from .aligned import AlignmentPlan, Averager, Pairs, averaging_maps, check_pair, check_widths, plan_alignment
 from .groups import places_of
 from .layers import OperationSums, batch_for, refuse_other_numbers, solved_layers, values_of
-from .watch import batches_of
 from .zipit import ZipIt
 
 

@@ -17,14 +17,13 @@ from ..fusion.results import FusionResult
 from ..fusion.task import Plan, Takes, Task
 from ..graph.graph import load
 from ..graph.network import Network
-from ..networks.inputs import count_of
+from ..networks.inputs import batches_of, count_of
 from ..system.device import check_sums, on_device
 from ..system.monitor import Monitor
 from ..system.settings import FRACTION, setting
 from .averaging import WeightAverager, average, check_can_be_averaged
 from .inputs import leaves, networks
 from .layers import OperationSums, batch_for, refuse_other_numbers, solved_layers, values_of
-from .watch import batches_of
 
 #: Ridge towards the average, relative to the mean diagonal of the Gram matrices, for directions that no parent saw: large
 #: compared with rounding of products, small compared with data.

@@ -18,9 +18,10 @@ from ..graph.layers import Operation
 from ..graph.network import Network
 from ..graph.norms import Sums, channel_sums, is_dead, moments_of, norms_of
 from ..graph.walk import Walk
+from ..networks.inputs import batches_of
 from ..system.device import MEMORY
 from ..system.monitor import Monitor
-from .watch import batches_of
+from .watch import MOST_SAMPLES
 
 #: Weight -> (mean, deviation) of the outputs of its layer, (channels,) each, float64.
 Statistics = dict[str, tuple[Tensor, Tensor]]
@@ -62,7 +63,7 @@ def _in_order(
 ) -> Iterator[tuple[fx.Node, Walk]]:
     """A walk that stands at one node after another, each of which weights that changed in between have reached."""
     device = next(iter(weights.values())).device
-    walk = Walk(graph, batches_of(leaves), device, memory)
+    walk = Walk(graph, batches_of(leaves, MOST_SAMPLES), device, memory)
     for number in monitor.each("step", range(len(nodes)), name="repair"):
         walk.go([nodes[number]], memory)
         yield nodes[number], walk
@@ -91,7 +92,7 @@ def statistics(net: Network, leaves: Sequence[Tensor], monitor: Monitor | None =
     """
     device, operations = next(iter(net.weights.values())).device, _affine(net)
     sums = dict[str, Sums]()
-    for batch in (monitor or Monitor()).each("step", batches_of(leaves), name="statistics"):
+    for batch in (monitor or Monitor()).each("step", batches_of(leaves, MOST_SAMPLES), name="statistics"):
         given = net.graph.given([tensor.to(device) for tensor in batch])
         values = net.graph.run(net.weights, given, [op.node for op in operations.values()])
         for name, op in operations.items():

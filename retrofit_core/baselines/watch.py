@@ -11,7 +11,7 @@ from torch import Tensor
 from ..fusion.alignment import Group
 from ..fusion.moments import Moments
 from ..graph.network import Network
-from ..graph.walk import Batch
+from ..networks.inputs import batches_of
 from ..system.device import CHUNK_BYTES, check_sums
 from ..system.monitor import Monitor
 
@@ -36,11 +36,6 @@ def correlation(sums: Moments) -> Tensor:
     values = torch.where(constant, mean, 0.0)
     values = values / values.abs().max().clamp_min(torch.finfo(values.dtype).tiny)
     return covariance * scale[:, None] * scale + values[:, None] * values
-
-
-def batches_of(leaves: Sequence[Tensor], size: int = MOST_SAMPLES) -> list[Batch]:
-    """The inputs (B, ...) in batches."""
-    return list(zip(*(leaf.split(size) for leaf in leaves), strict=True))
 
 
 @torch.no_grad()

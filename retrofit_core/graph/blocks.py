@@ -15,7 +15,7 @@ from ..system.graphs import replayed
 from ..system.monitor import Monitor
 from ..training.descent import descend
 from .fit import mapped, parents_weights
-from .graph import load, name_of
+from .graph import load, name_of, samples_axis
 from .groups import Groups
 from .ids import varying
 from .layers import ACTIVATIONS, Layer, is_sum, write
@@ -154,11 +154,6 @@ def _ends(net: Network, boundaries: str | int | Sequence[str]) -> dict[fx.Node, 
     return ends
 
 
-def _samples(node: fx.Node) -> int:
-    """The axis of its samples."""
-    return node.meta.get("samples") or 0
-
-
 class ByDescent:
     """The options of a gradient fit, settled for some networks, all of one code.
 
@@ -191,7 +186,7 @@ class ByDescent:
         nodes = list(dict.fromkeys([block.start, *net.graph.inputs]))
         inputs, wanted = [], []
         for given, z in step.targets(targets.A):
-            inputs.append([given[node].movedim(_samples(node), 0) for node in nodes])
+            inputs.append([given[node].movedim(samples_axis(node), 0) for node in nodes])
             wanted.append(z)
         columns, T = [torch.cat(column) for column in zip(*inputs, strict=True)], torch.cat(wanted)
         module = nn.ParameterList([net.weights[name].clone() for name in block.trained])
@@ -201,10 +196,11 @@ class ByDescent:
         def errors(samples: Tensor) -> Tensor:
             own = {**net.weights, **dict(zip(block.trained, module, strict=True))}
             given = {
-                node: column[samples].movedim(0, _samples(node)) for node, column in zip(nodes, columns, strict=True)
+                node: column[samples].movedim(0, samples_axis(node))
+                for node, column in zip(nodes, columns, strict=True)
             }
             made = net.graph.run(own, given, [block.end])[block.end].movedim(net.axes[step.number], -1)
-            return (made.movedim(_samples(block.end), 0).reshape(T[samples].shape) - T[samples]).square()
+            return (made.movedim(samples_axis(block.end), 0).reshape(T[samples].shape) - T[samples]).square()
 
         def loss(samples: Tensor) -> Tensor:
             return (errors(samples) * scale).mean()

@@ -5,16 +5,16 @@ logits over samples of all classes estimate this preference (the logit adjustmen
 answers in place of class frequencies). Ours, not the paper's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..networks.copies import copies
-from ..networks.inputs import Inputs, contents, leaves_of, moved
+from ..networks.inputs import Inputs, batches_of, contents, leaves_of, moved
 from ..system import device as devices
-from .graph import Graph, Weights, load, weights_of
+from .graph import Graph, Weights, beside, load, weights_of
 from .network import BATCH, Network
 from .tracing import trace_all
 
@@ -61,18 +61,15 @@ def mean_logits(
     rows, size = torch.tensor(list(first.values())), len(batches[0][0])
     means = []
     for net in nets:
-        like = next(tensor for tensor in net.weights.values() if tensor.is_floating_point())
-        sums = [
-            net.graph(
-                net.weights,
-                *(leaf[some].to(like.device, like.dtype if leaf.is_floating_point() else None) for leaf in leaves),
-            )[0]
-            .double()
-            .sum(0)
-            for some in rows.split(size)
-        ]
-        means.append((torch.stack(sums).sum(0) / len(rows)).tolist())
+        parts = ([leaf[some] for leaf in leaves] for some in rows.split(size))
+        means.append((_sum_of_logits(net.graph, net.weights, parts) / len(rows)).tolist())
     return means
+
+
+def _sum_of_logits(graph: Graph, weights: Weights, batches: Iterable[Sequence[Tensor]]) -> Tensor:
+    """(classes,) float64, over all samples."""
+    sums = [graph(weights, *beside(batch, weights))[0].double().sum(0) for batch in batches]
+    return torch.stack(sums).sum(0)
 
 
 @devices.exact()
@@ -89,6 +86,5 @@ def centred(model: nn.Module, inputs: Inputs) -> nn.Module:
     ready = moved(inputs, devices.of(model), next(model.parameters()).dtype)
     graph, weights, leaves = trace_all(copied, ready), weights_of(copied), leaves_of(ready)
     name = bias_of_logits(graph, weights, [leaf[:2] for leaf in leaves], "the network", relative=False)
-    batches = zip(*(leaf.split(BATCH) for leaf in leaves), strict=True)
-    logits = torch.cat([graph(weights, *batch)[0].double() for batch in batches])
-    return load(copied, {**weights, name: weights[name] - logits.mean(0).to(weights[name])})
+    mean = _sum_of_logits(graph, weights, batches_of(leaves, BATCH)) / len(leaves[0])
+    return load(copied, {**weights, name: weights[name] - mean.to(weights[name])})

@@ -18,7 +18,7 @@ from ..fusion.importance.scoring import check_scores, parents_scores
 from ..fusion.moments import dual_bytes, dual_is_cheaper
 from ..fusion.results import Fitted, FusionResult, LevelReport, level_report
 from ..fusion.task import Task
-from ..networks.inputs import Inputs, leaves_of, moved, rows_of
+from ..networks.inputs import Inputs, batches_of, leaves_of, moved, rows_of
 from ..networks.outputs import check_class_scores, say_what_is_left
 from ..system import device as devices
 from ..system.device import in_units
@@ -60,20 +60,21 @@ class Fusion:
         say_what_is_left(task.parents[0], nets[-1].graph.weights)
         check_copy(self.model, nets[-1].graph, rows_of(ready, slice(3)))
         leaves, sample = leaves_of(inputs), [leaf[:2] for leaf in leaves_of(ready)]
-        attentions = [heads_of(net, sample) for net in nets]
-        alike = len({(len(net.layers), len(of_net)) for net, of_net in zip(nets, attentions, strict=True)}) == 1
         #: The heads of each attention in each network
-        self.heads = [list(of_nets) for of_nets in zip(*attentions, strict=True) if all(of_nets)] if alike else []
+        self.heads: list[list[Heads]] = []
         #: Parameters and buffers that are not fitted and not yet written
-        self.carried = _carried(nets[-1])
+        self.carried, traced = _carried(nets[-1]), nets[-1].spaces.spaces
         if descends:
-            nets, self.heads = [in_blocks(net, method.boundaries) for net in nets], []
-        of_neurons = {name for space in nets[-1].spaces for name, _ in space.axes}
+            nets = [in_blocks(net, method.boundaries) for net in nets]
+        else:
+            attentions = heads_of(nets, sample)
+            if len({(len(net.layers), len(of_net)) for net, of_net in zip(nets, attentions, strict=True)}) == 1:
+                self.heads = [list(of_nets) for of_nets in zip(*attentions, strict=True) if all(of_nets)]
         nets = aligned(nets, apart=descends)
         check_alike(nets)
         self.nets, self.fused = nets, nets[-1]  # parents and, last, the fused network
         size, counted = min(net.batch() for net in nets), tokens_of(inputs)
-        self.batches = [list(batch) for batch in zip(*(leaf.split(size) for leaf in leaves), strict=True)]
+        self.batches = batches_of(leaves, size)
         #: For each batch, which tokens count
         self.tokens = [None] * len(self.batches) if counted is None else list(counted.split(size))
         self.groups = Groups(nets, method.grouping)
@@ -97,7 +98,7 @@ class Fusion:
         if descends:  # blocks train their parameters, and keep buffers of neurons inside
             spaces = enumerate(self.fused.spaces.spaces)
             written = {name for k, space in spaces if k not in kept for name, _ in space.axes}
-            self.carried -= self.fused.graph.trained | (of_neurons - written)
+            self.carried -= self.fused.graph.trained | ({name for space in traced for name, _ in space.axes} - written)
         for *_, ours in self.heads:  # their spaces are not grouped
             for number, places in ours.places:
                 kept |= set(self.fused.columns[number][places.flatten(), 0].tolist())

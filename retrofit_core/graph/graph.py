@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from ..networks.inputs import moved
+
 #: Values of nodes.
 Values = dict[fx.Node, Any]
 #: Parameters and buffers by name.
@@ -116,6 +118,17 @@ class Graph:
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers by name, detached; a shared tensor once, under its first name."""
     return {name: tensor.detach() for name, tensor in _tensors(model).items()}
+
+
+def beside(inputs: Any, weights: Weights) -> Any:
+    """The inputs on the device and in the precision of some weights."""
+    first = next(tensor for tensor in weights.values() if tensor.is_floating_point())
+    return moved(inputs, first.device, first.dtype)
+
+
+def samples_axis(node: fx.Node) -> int:
+    """The axis of its samples."""
+    return node.meta.get("samples") or 0
 
 
 def load(model: nn.Module, weights: Weights) -> nn.Module:

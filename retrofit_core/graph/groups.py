@@ -109,33 +109,32 @@ class Groups:
 
     # --- scores -----------------------------------------------------------------------------------------------------------------
 
-    def of_space(self, space: int) -> list[Tensor]:
-        """(n_k,) scores of each parent's neurons, the means over the layers that make them."""
-        makers = [k for k in self.writers[space] if self.makes(k)] or self.writers[space][:1]
-        makers = list(dict.fromkeys([*self.writers[space][:1], *makers]))
-        found = []
-        for net, (parent, raw) in enumerate(zip(self.nets, self.scores, strict=False)):
-            means = []
-            for number in makers:
-                columns = parent.columns[number]
-                inside = columns[:, 0] == space
-                total = torch.zeros(len(parent.spaces[space].ids), dtype=torch.float64)
-                counts = columns[inside, 1].bincount(minlength=len(total))
-                means.append(total.index_add_(0, columns[inside, 1], raw[number][inside].cpu().double()) / counts)
-            found.append(torch.stack(means).mean(0) if means else torch.full((self.widths(space)[net],), 1.0).double())
+    @cached_property
+    def of_spaces(self) -> list[list[Tensor]]:
+        """(n_k,) scores of each parent's neurons in each space, the means over the layers that make them."""
+        found: list[list[Tensor]] = []
+        for space, writers in self.writers.items():
+            makers = dict.fromkeys([*writers[:1], *filter(self.makes, writers)])
+            found.append([])
+            for parent, raw in zip(self.nets, self.scores, strict=False):
+                width, means = len(parent.spaces[space].ids), []
+                for number in makers:
+                    inside = parent.columns[number][:, 0] == space
+                    places = parent.columns[number][inside, 1]
+                    total = torch.zeros(width).double().index_add_(0, places, raw[number][inside].cpu().double())
+                    means.append(total / places.bincount(minlength=width))
+                found[-1].append(torch.stack(means).mean(0) if means else torch.ones(width).double())
         return found
 
     def of_layer(self, number: int) -> Tensor:
         """(m,) scores of a layer's neurons, those of their spaces; outputs that stay in place have their own."""
         found = []
-        spaces = {
-            space: self.of_space(space) for space in self.fused.columns[number][:, 0].unique().tolist() if space >= 0
-        }
+        spaces = [space for space in self.fused.columns[number][:, 0].unique().tolist() if space >= 0]
         for net, (parent, raw) in enumerate(zip(self.nets, self.scores, strict=False)):
             columns, s = parent.columns[number], raw[number].cpu().double().clone()
-            for space, scores in spaces.items():
+            for space in spaces:
                 inside = columns[:, 0] == space
-                s[inside] = scores[net][columns[inside, 1]]
+                s[inside] = self.of_spaces[space][net][columns[inside, 1]]
             found.append(s)
         return torch.cat(found)
 
@@ -180,7 +179,7 @@ class Groups:
         compared = {k: among(grams[k], self.places(space, k)[0]) for k in self.compared(space)}
         raw = compared[number]
         products = alike(compared.values()) if len(compared) > 1 else among(gram, theirs)
-        s, own = torch.cat(self.of_space(space)).to(gram), self.fused.spaces[space]
+        s, own = torch.cat(self.of_spaces[space]).to(gram), self.fused.spaces[space]
         widths, width = self.widths(space), len(own.ids)
         if own.family is not None:
             assigned = self.part_of(space)
@@ -305,7 +304,7 @@ class Groups:
             return None
         shares = {}
         for space in spaces:
-            s = torch.cat(self.of_space(space))
+            s = torch.cat(self.of_spaces[space])
             A = weighted_means(self.labels[space], s, len(self.fused.spaces[space].ids)).A
             shares[space] = A.split(self.widths(space))
         found = []

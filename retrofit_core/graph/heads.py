@@ -95,14 +95,17 @@ def _maps(mix: fx.Node, values: Values) -> Tensor:
 
 
 @torch.no_grad()
-def heads_of(net: Network, sample: Batch) -> list[Heads | None]:
-    """The heads of each attention of a network; None for those of another kind, whose neurons count as ordinary ones.
+def heads_of(nets: Sequence[Network], sample: Batch) -> list[list[Heads | None]]:
+    """The heads of each attention of some networks; None for those of another kind, whose neurons count as ordinary ones.
 
     Args:
         sample: inputs of two samples.
     """
-    found = [_heads(net, *mixing) for mixing in net.spaces.neurons.mixings]
-    return [heads and _checked(net, heads, sample) for heads in found]
+    of_code = dict[int, list[Heads | None]]()
+    for net in nets:
+        if id(net.spaces) not in of_code:
+            of_code[id(net.spaces)] = [_heads(net, *mixing) for mixing in net.spaces.neurons.mixings]
+    return [[heads and _checked(net, heads, sample) for heads in of_code[id(net.spaces)]] for net in nets]
 
 
 def _heads(net: Network, mix: fx.Node, queries: Tensor, values: Tensor) -> Heads | None:

@@ -63,6 +63,8 @@ class Operation:
     """Its product with a number for each output (LayerScale)"""
     scales: Entries | None = None
     """(d,) these numbers"""
+    computed: bool = False
+    """Whether its weight is computed from these entries"""
 
     @property
     def value(self) -> fx.Node:
@@ -90,7 +92,7 @@ class Layer:
     stream: list[fx.Node] = field(default_factory=list)
     """What their outputs are added to"""
     table: bool = False
-    """An embedding, or a weight that several operations read: carried like other parameters, not fitted"""
+    """An embedding, or a weight that several operations read or that is computed: carried like other parameters, not fitted"""
     mixes: bool = False
     """Its outputs are positions; its neurons lie along another axis"""
     chain: list[fx.Node] = field(default_factory=list)
@@ -162,7 +164,7 @@ def layers_of(graph: Graph, neurons: Neurons) -> list[Layer]:
     """The layers of a network, in the order in which they can be fitted."""
     reads = _readers(graph, neurons)
     operations: dict[fx.Node, Operation] = {}  # by the node of the value behind norm and scale
-    tables: dict[fx.Node, Operation] = {}
+    tables = {op.node: op for op in _computed(graph, neurons)}
     for node in graph.nodes:
         behind = node in (op.norm for op in operations.values())
         if behind or (op := _operation(graph, neurons, node)) is None:
@@ -181,6 +183,18 @@ def layers_of(graph: Graph, neurons: Neurons) -> list[Layer]:
             used |= {op.node for op in layer.operations}
             layers.append(layer)
     return sorted(layers, key=lambda layer: graph.place[layer.end])
+
+
+def _computed(graph: Graph, neurons: Neurons) -> list[Operation]:
+    """The operations whose weight is computed from a parameter, which stands in its place."""
+    found = []
+    for node, name in {node: name for (name, _), node in neurons.computed.items()}.items():
+        axis, parameter = 1 if name_of(node).startswith("conv") else -1, neurons.parameters.entries(graph.weights[name])
+        width = neurons.shape(node)[axis]
+        if parameter is not None:
+            weight = parameter.then(lambda w, width=width: w.reshape(width, -1))
+            found.append(Operation(node, node.all_input_nodes[0], weight, None, axis, 1, _as_one_part, computed=True))
+    return found
 
 
 def _readers(graph: Graph, neurons: Neurons) -> Readers:
@@ -480,12 +494,7 @@ def moved_back(layer: Layer, graph: Graph, inputs: Values, made: Tensor | None, 
         if name_of(after) in LAYOUTS:
             places = graph.run({}, {**inputs, node: places}, [after])[after]
         node = after
-    return (
-        torch.empty_like(made, dtype=value.dtype)
-        .view(-1)
-        .index_copy_(0, places.flatten(), value.flatten())
-        .view(made.shape)
-    )
+    return value.new_empty(made.numel()).index_copy_(0, places.flatten(), value.flatten()).view(made.shape)
 
 
 def weight_of(layer: Layer, weights: dict[str, Tensor]) -> Tensor:

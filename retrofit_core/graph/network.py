@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from ..networks.inputs import Inputs, leaves_of
 from ..system.device import rows_per_batch
 from .graph import Graph, weights_of
 from .ids import varying
 from .layers import Layer, Operation, layers_of
 from .spaces import Spaces, spaces_of
-from .tracing import Inputs, leaves_of, of_samples, trace_all
+from .tracing import of_samples, trace_all
 
 #: Samples per forward pass at most: large enough for full-speed convolutions and long sums.
 BATCH = 400
@@ -91,7 +92,8 @@ class Network:
     def batch(self) -> int:
         """Samples per forward pass."""
         size = next(iter(self.weights.values())).element_size()
-        tensors = (value for value in self.spaces.neurons.real.values() if isinstance(value, Tensor))
+        values = map(self.spaces.neurons.real.get, self.graph.of_data)
+        tensors = (value for value in values if isinstance(value, Tensor))
         return min(BATCH, rows_per_batch(size * max(value.numel() for value in tensors)))
 
 

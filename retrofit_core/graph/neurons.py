@@ -200,7 +200,7 @@ class Neurons:
         several = sorted((t for t in tensors if t.numel() > 1), key=lambda t: t.shape != shape) or tensors
         found = several[0]
         for other in several[1:]:
-            wide = varying(self.ids.of(found.expand(torch.broadcast_shapes(found.shape, other.shape))))
+            wide = varying(self.ids.of(torch.broadcast_tensors(found, other)[0]))  # broadcast_shapes imports sympy
             rank = max(found.ndim, other.ndim)
             gate = wide and all(axis - rank < -other.ndim or other.shape[axis - rank] == 1 for axis in wide)
             if not gate:

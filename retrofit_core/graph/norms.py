@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from .graph import Graph, name_of
+from .graph import Graph, beside, name_of
 
 #: A neuron is dead if its deviation is below this share of its size, which is rounding.
 DEAD = 1e-6
@@ -40,11 +40,10 @@ def reset_statistics(graph: Graph, weights: dict[str, Tensor], batches: Sequence
         batches: a tensor (B, ...) for each input.
     """
     norms = {node: names for node, names in norms_of(graph).items() if len(names) == 4}
-    sums, like = dict[fx.Node, Sums](), next(tensor for tensor in weights.values() if tensor.is_floating_point())
+    sums = dict[fx.Node, Sums]()
     for batch in batches if norms else ():
-        given = [tensor.to(like.device, like.dtype if tensor.is_floating_point() else None) for tensor in batch]
         # The function stays, so the inputs of a BatchNorm do not depend on earlier ones: one pass serves all.
-        read = graph.run(weights, graph.given(given), [node.all_input_nodes[0] for node in norms])
+        read = graph.run(weights, graph.given(beside(batch, weights)), [node.all_input_nodes[0] for node in norms])
         for node in norms:
             sums[node] = channel_sums(read[node.all_input_nodes[0]], 1, sums.get(node))
     for node, names in norms.items():

@@ -147,7 +147,8 @@ def check_copy(model: nn.Module, graph: Graph, inputs: Inputs) -> None:
     kept = {name: tensor.clone() for name, tensor in weights_of(model).items()}
     generator = torch.Generator().manual_seed(0)
     changed = {
-        name: tensor * (1 + 0.1 * torch.rand(tensor.shape, generator=generator).to(tensor))
+        name: tensor
+        * (1 + 0.1 * torch.rand([*tensor.shape[:1], *[1] * (tensor.ndim - 1)], generator=generator)).to(tensor)
         if name in graph.trained
         else tensor
         for name, tensor in kept.items()
@@ -208,7 +209,8 @@ class _Recorder(SchemaCheckMode):  # torch allows three classes of modes at this
         return False  # else the first operation imports torch's compiler: 3 seconds and 140 MB
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        output = func(*args, **(kwargs or {}))
+        with torch._C._DisablePythonDispatcher():  # whose decompositions are slower, and import sympy
+            output = func(*args, **(kwargs or {}))
         if len(self.calls) == self.flip:
             output = not output if isinstance(output, bool) else output + 1
         self.add(func, args, kwargs or {}, output)

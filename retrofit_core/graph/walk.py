@@ -17,10 +17,12 @@ from ..fusion.moments import Moments, MomentSums, Rows, dual_bytes, dual_is_chea
 from ..fusion.moments.lags import MIN_CHANNELS, LagSums
 from ..fusion.targets import of_ensemble
 from ..system.device import CHUNK_BYTES, Stopwatch, check_sums, rows_per_batch, sum_dtype
-from .graph import Graph, Values
+from .graph import Graph, Values, beside, name_of, samples_axis
 from .layers import Layer, moved_back, rows_of
 from .network import Network
 
+#: Positions of a map that is small.
+SMALL_MAP = 16
 #: A batch: a tensor (B, ...) for each input.
 Batch = Sequence[Tensor]
 
@@ -42,6 +44,8 @@ class Walk:
         self.wanted: list[fx.Node] = []
         self.kept: set[fx.Node] = set()
         self.keeps = True
+        #: Whether an operation reads memory as it lies
+        self.reads_memory = any(name_of(node).startswith("as_strided") for node in graph.nodes)
 
     def go(self, wanted: Sequence[fx.Node], memory: int) -> None:
         """Stand where some nodes are computed.
@@ -75,11 +79,18 @@ class Walk:
         """Values of later nodes for one batch; none are kept."""
         state = dict(self.states[number])
         needed = self.graph.between(state, wanted)
-        floats = next(tensor.dtype for tensor in weights.values() if tensor.is_floating_point())
         for node, tensor in self.graph.given(self.batches[number]).items():  # sizes are read again later
             if node in needed:
-                state[node] = tensor.to(self.device, floats if tensor.is_floating_point() else None)
-        return self.graph.run(weights, state, wanted)
+                state[node] = self._laid_out(beside(tensor, weights))
+        return {node: self._laid_out(value) for node, value in self.graph.run(weights, state, wanted).items()}
+
+    def _laid_out(self, value: Any) -> Any:
+        """On a CPU, large maps channels-last and others contiguous: pooling and sums over rows of large maps are faster so (the
+        VGG11 pair's by a quarter), convolutions of small maps of many channels are not."""
+        if not isinstance(value, Tensor) or value.device.type != "cpu" or value.ndim != 4 or self.reads_memory:
+            return value
+        large = value.shape[2:].numel() > SMALL_MAP
+        return value.contiguous(memory_format=torch.channels_last if large else torch.contiguous_format)
 
 
 @dataclass(eq=False)
@@ -278,8 +289,7 @@ class Step:
     def targets(self, A: Tensor) -> Iterator[tuple[Values, Tensor]]:
         """For each batch: the fused network's values, and the targets z A (B, positions, d)."""
         for (ends, given, _), batch in zip(self.batches(), self.inputs, strict=True):
-            second = self.layer.end.meta.get("samples") or 0
-            views = [view.movedim(second, 0) for view in self.neurons(ends)]
+            views = [view.movedim(samples_axis(self.layer.end), 0) for view in self.neurons(ends)]
             z = self.voted(side_by_side(views, views[0].dtype))
             yield given, (z @ A.to(z)).view(len(batch[0]), -1, A.shape[1])
 

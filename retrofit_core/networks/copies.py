@@ -111,11 +111,8 @@ def tried(model: nn.Module, inputs: Inputs) -> Any:
         OutOfMemoryError: says nothing about the network.
     """
     try:
-        with (
-            evaluating(model),
-            torch.inference_mode(False),
-            torch.no_grad(),
-        ):  # in this order: the first enables gradients
+        # No gradients last: leaving inference mode allows them.
+        with evaluating(model), torch.inference_mode(False), torch.no_grad():
             return run(model, inputs)
     except torch.OutOfMemoryError:
         raise

@@ -10,7 +10,7 @@ from torch import Tensor, fx
 from ...graph.graph import Values, name_of
 from ...graph.layers import weight_of
 from ...graph.network import Network
-from ...graph.tracing import leaves_of
+from ...networks.inputs import leaves_of
 from ...networks.outputs import check_class_scores
 from ...system.labels import as_labels
 from ...system.monitor import Monitor

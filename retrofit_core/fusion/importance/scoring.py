@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...graph.graph import beside
 from ...graph.network import Network, networks_of
 from ...networks.copies import copies
-from ...networks.inputs import each_of, moved
+from ...networks.inputs import each_of
 from ...networks.outputs import check_class_scores
 from ...networks.wrappers import unwrapped
 from ...system.device import exact
@@ -75,10 +76,10 @@ def parents_scores(
     found = []
     for number, (net, (x, y)) in enumerate(zip(nets, data, strict=True)):
         monitor.emit("phase", name="importance", parent=number, parents=len(nets))
-        weight = next(tensor for tensor in net.weights.values() if tensor.is_floating_point())
-        x = moved(x, weight.device, weight.dtype) if importance.needs_data else x
-        y = check_labels(None if y is None else y.to(weight.device), importance)
-        found.append(_scores_of(Neurons.of(net), x, y, importance, monitor, weight.device))
+        device = next(iter(net.weights.values())).device
+        x = beside(x, net.weights) if importance.needs_data else x
+        y = check_labels(None if y is None else y.to(device), importance)
+        found.append(_scores_of(Neurons.of(net), x, y, importance, monitor, device))
     return found
 
 

@@ -11,7 +11,7 @@ from ...graph.blocks import Block, in_blocks
 from ...graph.groups import Groups
 from ...graph.layers import Layer
 from ...graph.network import Network, networks_of
-from ...graph.tracing import Inputs
+from ...networks.inputs import Inputs
 from .stopped import groups_of
 
 
