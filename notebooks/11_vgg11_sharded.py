@@ -19,7 +19,7 @@
 # of the paper, and 28 without. With four and six networks KF-Linear stays close to the ensemble.
 #
 # **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# its `--list` tells what there is. The scale stands on every number.
+# without a name, it says which tables there are. The scale stands on every number.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper

@@ -18,7 +18,7 @@
 # 93.0 to 93.6, within 0.4 of the parents.
 #
 # **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# its `--list` tells what there is. The scale stands on every number. This table is measured by `retrofit
+# without a name, it says which tables there are. The scale stands on every number. This table is measured by `retrofit
 # reproduce vgg11-full --scale small`, and in part at `evening`.
 
 # %% tags=["parameters"]

@@ -19,7 +19,7 @@
 # equal widths and falls to 30 and 19 where the second network is two and four times as wide.
 #
 # **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# its `--list` tells what there is. The scale stands on every number. All pairs of widths are measured by
+# without a name, it says which tables there are. The scale stands on every number. All pairs of widths are measured by
 # `retrofit reproduce widths --scale small`.
 
 # %% tags=["parameters"]

@@ -20,7 +20,7 @@
 # `tab:vit-iid-ft-ti-acc`).
 #
 # **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# its `--list` tells what there is. The scale stands on every number. These tables are measured by `retrofit
+# without a name, it says which tables there are. The scale stands on every number. These tables are measured by `retrofit
 # reproduce vit-full-cifar100 inference-cost --scale small`.
 
 # %% tags=["parameters"]

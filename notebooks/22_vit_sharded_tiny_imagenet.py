@@ -18,7 +18,7 @@
 # (11.3), and below the ensemble (44.5); Transformer OTFusion has 4 at most.
 #
 # **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# its `--list` tells what there is. The scale stands on every number. This table is measured by `retrofit
+# without a name, it says which tables there are. The scale stands on every number. This table is measured by `retrofit
 # reproduce vit-sharded-tiny-imagenet --scale small`.
 
 # %% tags=["parameters"]

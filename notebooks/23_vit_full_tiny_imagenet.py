@@ -18,7 +18,7 @@
 # they have 54.2 and 53.8, the ensemble 54.9.
 #
 # **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# its `--list` tells what there is. The scale stands on every number. This table is measured by `retrofit
+# without a name, it says which tables there are. The scale stands on every number. This table is measured by `retrofit
 # reproduce vit-full-tiny-imagenet --scale small`.
 
 # %% tags=["parameters"]

@@ -19,7 +19,7 @@
 # (71.7 against 46.1).
 #
 # **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# its `--list` tells what there is. The scale stands on every number. This table is measured by `retrofit
+# without a name, it says which tables there are. The scale stands on every number. This table is measured by `retrofit
 # reproduce resnet50-imagenet --scale small`; ImageNet has to be on disk for more than that it runs.
 
 # %% tags=["parameters"]

@@ -18,7 +18,7 @@
 # with the same samples reaches 45.9 and 44.0. Scores hardly matter.
 #
 # **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# its `--list` tells what there is. The scale stands on every number. This table is measured by `retrofit
+# without a name, it says which tables there are. The scale stands on every number. This table is measured by `retrofit
 # reproduce resnet-compression --scale evening`.
 
 # %% tags=["parameters"]

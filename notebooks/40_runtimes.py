@@ -18,7 +18,7 @@
 # seconds with 400 samples and 633 with 6,000. Beside 100 epochs of fine-tuning (8,717 seconds) that is less than a tenth.
 #
 # **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# its `--list` tells what there is. The scale stands on every number. The two tables of transformers are
+# without a name, it says which tables there are. The scale stands on every number. The two tables of transformers are
 # measured by `retrofit reproduce runtime-vit runtime-end-to-end --scale small`.
 
 # %% tags=["parameters"]

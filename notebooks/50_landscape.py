@@ -18,7 +18,7 @@
 # parents. Losses are clipped at 4.6. The figure prints no numbers, so ours stand beside nothing.
 #
 # **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# its `--list` tells what there is. The scale stands on every number. This figure is measured by `retrofit
+# without a name, it says which tables there are. The scale stands on every number. This figure is measured by `retrofit
 # reproduce landscape --scale evening`; `docs/landscape.md` says what is measured and how, and the workbench has a page for any
 # fusion.
 

@@ -18,7 +18,7 @@
 # adjusted Rand index is 0.74 with conductance and 0.73 with DeepLIFT (1: the same groups, 0: as alike as by chance).
 #
 # **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# its `--list` tells what there is. The scale stands on every number.
+# without a name, it says which tables there are. The scale stands on every number.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper

@@ -22,7 +22,7 @@
 # 2. What a ridge towards the parents and samples of both parents bring.
 #
 # **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# its `--list` tells what there is. The scale stands on every number.
+# without a name, it says which tables there are. The scale stands on every number.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper

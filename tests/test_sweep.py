@@ -10,7 +10,7 @@ import pytest
 from retrofit_core.cli import main
 from retrofit_core.runs import RunConfig, execute, read_config
 from retrofit_core.runs.answers import difference, from_bits
-from retrofit_core.runs.comparison import compare_runs, numeric_settings, swept
+from retrofit_core.runs.comparison import compare_runs, swept
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.marks import each_case
 
@@ -85,23 +85,14 @@ def test_a_value_that_cannot_be_is_a_row_with_the_reason(tmp_path, capsys):
 @each_case(
     ("over", "sentence"),
     [
-        ("ridge=1,2", "3 to 9 different values. Found 2"),
-        ("ridge=1,2,2", "3 to 9 different values"),
         ("ridge", "write a setting and its values"),
-        ("wool=1,2,3", "unknown numeric setting 'wool'"),
-        ("restarts=1,2,3", "unknown numeric setting 'restarts'"),  # of another grouping
-        ("samples=0,1,2", "samples is 0. Use numbers: a whole number from 1"),
-        ("ridge=1,2,auto", "ridge is 'auto'"),
-        ("ridge=1,2,3x", "Write all in one way"),
+        ("wool=1,2,3", "unknown keyword of HF-Linear: 'wool'"),
+        ("restarts=1,2,3", "restarts is a setting of grouping='kmeans', which is not chosen"),
+        ("samples=0,1,2", "samples is 0. Use a whole number from 1"),
+        ("ridge=1,x", "ridge is 'x'"),
+        ("seed=0,1,2", "Take one seed"),
     ],
 )
 def test_what_is_no_sweep_is_refused_before_any_work(over, sentence, tmp_path, capsys):
-    assert main([*WORDS, "--over", over, "--records", str(tmp_path / "runs")]) == 2
+    assert main([*WORDS, "--over", over, "--seeds", "2", "--records", str(tmp_path / "runs")]) == 2
     assert sentence in " ".join(capsys.readouterr().err.split()) and not list(tmp_path.iterdir())
-
-
-def test_settings_that_the_method_does_not_use_cannot_be_swept():
-    plain = numeric_settings(RunConfig(tuple(PARENTS), method="Average"))
-    assert not {"samples", "importance_samples", "ridge"} & plain.keys()
-    with pytest.raises(ValueError, match="Take one seed"):
-        swept(BASE, "seed=0,1,2", seeds=2)

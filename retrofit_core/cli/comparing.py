@@ -34,11 +34,10 @@ class CompareRequest(Json, Overwrite):
     importance: str = setting("uniform", "Comma-separated importance scores: uniform, conductance, deeplift.")
     over: str | None = setting(
         None,
-        "One method with a numeric setting at three to nine values, as in ridge=0.01x,0.1x,1x: samples, seed or an option of the "
+        "One method with a setting at several values, as in ridge=0.01x,0.1x,1x: samples, seed, importance or an option of the "
         "method.",
     )
     seeds: int = setting(1, "Runs of each method, with seeds from --seed on; rows are means.", AT_LEAST_ONE)
-    images: int | None = setting(None, "Test images, balanced over the classes. Default: all.", AT_LEAST_ONE)
     records: Path | None = setting(
         None,
         "Save each run's record in this folder (with --over: runs, by default). Finished runs are not repeated, so you can "
@@ -90,7 +89,7 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
     advice = f": finished runs in {records} are kept." if records else ", and with --records FOLDER to keep runs."
     with advised(f"{again}{advice}"), progress(asked.json, asked.out) as monitor:
         runs = swept(configs[0], asked.over, asked.seeds) if asked.over else configs
-        ways = {name: getattr(asked, name) for name in ("seeds", "images", "out", "jobs")}
+        ways = {name: getattr(asked, name) for name in ("seeds", "out", "jobs")}
         board = compare_runs(runs, records=records, with_parents=not asked.over, monitor=monitor, **ways)
     if asked.json:
         print_json(board.to_json())

@@ -16,13 +16,12 @@ def reproduce_command(asked: ReproduceRequest) -> None:
 
     Example: `retrofit reproduce vgg11-noniid --report --out table.csv`
     """
-    if not asked.tables and not asked.list:
-        raise ValueError("name a table, or all. `retrofit reproduce --list` shows them.")
+    if not asked.tables:
+        from ..experiments.tables import TABLES
+
+        raise ValueError(f"name a table, or all: {', '.join(TABLES)}.")
     check_folder(asked.folder, "--folder")
     check_replaced([asked.out], overwrite=asked.overwrite, read=asked.results)
     from . import reproducing
 
-    if asked.list:
-        reproducing.list_tables(asked)
-    else:
-        reproducing.reproduce(asked)
+    reproducing.reproduce(asked)

@@ -134,14 +134,13 @@ def _levels_table(levels: "Sequence[LevelReport]", title: str) -> Table:
     table = new_table("level", "kind", "parents", "fused", "grouping", "approx.", "form", "seconds", title=title)
     table.caption = "grouping and approximation error in % of the parents' importance-weighted energy"
     for level in levels:
-        energy = level.energy or 1.0
         table.add_row(
             level.name,
             level.kind,
             "+".join(map(str, level.widths)),
             str(level.width),
-            f"{100 * level.grouping_error / energy:.2f}",
-            f"{100 * level.approximation_error / energy:.2f}",
+            f"{100 * level.share('grouping'):.2f}",
+            f"{100 * level.share('approximation'):.2f}",
             level.form,
             f"{sum(level.seconds.values()):.2f}",
         )

@@ -7,14 +7,13 @@ import typer
 
 from ..experiments.cells import Table
 from ..experiments.report import markdown, report, spreadsheet
-from ..experiments.reproduction import reproduced_table
 from ..experiments.results import Result, results_of
 from ..experiments.scales import BEST_FIRST, scale_of
 from ..experiments.tables import TABLES
 from ..system.files import write
 from ..system.registry import find, known_name
 from .requests import ReproduceRequest
-from .terminal import advised, err, new_table, out, say, units_progress
+from .terminal import advised, err, out, say, units_progress
 
 SOME_FAILED = 1
 SCALE = "small"
@@ -36,19 +35,6 @@ def _measured(asked: ReproduceRequest, names: Iterable[str]) -> dict[str, list[R
         return here
     say(f"{asked.folder} contains no results. Using the project's: {SHIPPED}.", to=err)
     return {name: results_of(name, asked.folder, [SHIPPED]) for name in here}
-
-
-def list_tables(asked: ReproduceRequest) -> None:
-    """Print how many cells of each table are measured, by badge (scale and parents)."""
-    listed = new_table("table", "what", "cells measured")
-    for name, results in _measured(asked, TABLES).items():
-        columns = reproduced_table(TABLES[name], results, _scales(asked.scale)).columns
-        words = [
-            f"{sum(len(each.found) for each in columns if each.badge == badge)} {badge}"
-            for badge in dict.fromkeys(each.badge for each in columns if each.found)
-        ]
-        listed.add_row(name, TABLES[name].title, "\n".join(words or ["none"]))
-    out.print(listed)
 
 
 def _scales(words: str | None) -> Sequence[str]:

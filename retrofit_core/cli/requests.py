@@ -12,10 +12,10 @@ from .fields import Overwrite, argument
 class ReproduceRequest(Overwrite):
     """Parameters of `retrofit reproduce`."""
 
-    tables: tuple[str, ...] = argument((), "Names of tables (--list shows them), or all.")
+    tables: tuple[str, ...] = argument((), "Names of tables, or all. Without a name, the command says which there are.")
     scale: str | None = setting(
         None,
-        "smoke, small, evening or paper (docs/experiments.md). Default: small; with --list and --report, each row at its fullest "
+        "smoke, small, evening or paper (docs/experiments.md). Default: small; with --report, each row at its fullest "
         "measured scale.",
     )
     columns: str | None = setting(None, 'Columns, separated by semicolons, such as "2-way;4-way". Default: all.')
@@ -36,6 +36,5 @@ class ReproduceRequest(Overwrite):
     )
     jobs: int = setting(1, "Number of parallel processes.", AT_LEAST_ONE)
     device: str = same_as(RunConfig, "device")
-    list: bool = setting(False, "List the tables and how much of each is measured.")
     report: bool = setting(False, "Print what is measured, and measure nothing.")
     out: Path | None = setting(None, "Also write all numbers and differences to this CSV file.")

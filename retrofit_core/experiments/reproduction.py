@@ -416,7 +416,7 @@ def table(
     """A table of the paper with our measurements.
 
     Args:
-        name: see `retrofit reproduce --list`, such as "vgg11-noniid".
+        name: see `experiments.tables.TABLES`, such as "vgg11-noniid".
         scale: smoke, small, evening or paper; None shows each row at the fullest scale with a result, see `by_row`.
         columns: show only these, such as ("2-way",).
         runs: folder with results of this machine; need not exist.

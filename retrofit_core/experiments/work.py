@@ -26,16 +26,16 @@ from ..runs.answers import from_bits
 from ..runs.config import RunConfig
 from ..runs.execute import execute
 from ..runs.finetunings import FinetuneConfig
+from ..runs.grid import grid
 from ..runs.leaderboard import operations
 from ..runs.parents import train_parents
 from ..runs.record import record_folder
-from ..runs.spread import spread
 from ..system import device as devices
 from ..system import files
 from ..system.device import on_device
 from ..system.extras import Missing, library_version
 from ..system.files import key_of
-from ..system.monitor import Cancelled, Monitor
+from ..system.monitor import Monitor
 from ..training.evaluation import evaluate
 from ..training.files import finetuned, settings_of
 from ..training.state import digest
@@ -81,13 +81,10 @@ def run(
     device: str = "auto",
     on_result: OnResult = lambda cells, results: None,
 ) -> list[tuple[Cell, str]]:
-    """Measure cells with joblib, after their parents: in processes of this machine, or where the caller's
-    `joblib.parallel_config` says. A cluster's workers see `root` and the current folder under the same paths.
+    """Measure cells, after their parents.
 
     Args:
-        jobs: number of processes; above 1, a cluster uses all its workers.
-        monitor: of work in this process, that is of a single job.
-        device: "auto" gives each process its own GPU if there are any.
+        jobs, device, monitor: see `runs.grid`.
         on_result: called with the cells of each piece of work and their results, or why it failed.
     Returns:
         The cells that failed, and why.
@@ -95,16 +92,14 @@ def run(
         Cancelled: the monitor requested it.
         ValueError: a process died.
     """
-    root, own, failed = Path(root).absolute(), monitor if jobs == 1 else None, list[tuple[Cell, str]]()
-    todo = pieces(cells)
+    root, failed = Path(root).absolute(), list[tuple[Cell, str]]()
+    todo, ways = pieces(cells), {"jobs": jobs, "device": device, "monitor": monitor}
     first = {(cell.training, index): cell for piece in todo for cell in piece for index in range(cell.of.parts)}
-    tasks = [partial(_attempt, partial(_train, cell, index, root), own) for (_, index), cell in first.items()]
-    for _ in spread(tasks, root, jobs=jobs, device=device):
+    for _ in grid([partial(_train, cell, index, root) for (_, index), cell in first.items()], root, **ways):
         pass  # what failed is tried again by the cells that need it, which then say why
     for _, same in groupby(sorted(todo, key=_stage), _stage):
         wave = list(same)
-        tasks = [partial(_attempt, partial(measure, piece, root), own) for piece in wave]
-        for index, results in spread(tasks, root, jobs=jobs, device=device):
+        for index, results in grid([partial(measure, piece, root) for piece in wave], root, **ways):
             failed += [(cell, results) for cell in wave[index] if isinstance(results, str)]
             on_result(wave[index], results)
     return failed
@@ -115,16 +110,6 @@ def _stage(piece: Sequence[Cell]) -> int:
     return 0 if not piece[0].of.tuned else 1 + (piece[0].row == "Ensemble")
 
 
-def _attempt(work: Any, monitor: Monitor | None, device: str) -> Any:
-    """What the work gives, or why it failed."""
-    try:
-        return work(monitor or Monitor(), device)
-    except Cancelled:
-        raise
-    except Exception as error:  # one failure must not stop the others
-        return str(error) if isinstance(error, ValueError) else repr(error)
-
-
 class Refused(Exception):
     """Why a method does not apply."""
 
@@ -133,28 +118,25 @@ def measure(cells: Sequence[Cell], root: Path, monitor: Monitor, device: str) ->
     """Measure the cells of one piece of work, and add their results to the runs folder; the refusal if a method refuses.
 
     Raises:
-        files.Locked: another process works on it, or on what it needs.
+        files.Locked: another process works on what it needs.
         ValueError: a file or data set is missing or cannot be read, or a training is impossible.
         Cancelled: the monitor requested it; a training's finished epochs are kept.
     """
     table, start = cells[0].table, time.perf_counter()
     monitor.emit("phase", name=str(cells[0]), unit=True)
-    with files.locked(root / FOLDER, str(cells[0]), f"{key_of(str(cells[0]))}.lock", patience=0):
-        if not missing(cells, root):  # by another process, meanwhile
-            return [result for result in results_of(table, root) if result.place in map(_place, cells)]
-        load(cells[0].training.data, "test")  # what is missing now is no reason to refuse for ever
-        try:
-            facts = MEASURES[TABLES[table].kind](cells, root, monitor, device)
-        except Refused as error:
-            facts = [{"refusal": str(error)}] * len(cells)
-        same = {
-            "machine": ", ".join(f"{name} {value}" for name, value in machine(device).items() if value),
-            "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
-            "seconds": round(time.perf_counter() - start, 6),
-        }
-        results = [Result(*_place(cell), **(same | each)) for cell, each in zip(cells, facts, strict=True)]
-        add(root, table, results)
-        return results
+    load(cells[0].training.data, "test")  # what is missing now is no reason to refuse for ever
+    try:
+        facts = MEASURES[TABLES[table].kind](cells, root, monitor, device)
+    except Refused as error:
+        facts = [{"refusal": str(error)}] * len(cells)
+    same = {
+        "machine": ", ".join(f"{name} {value}" for name, value in machine(device).items() if value),
+        "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+        "seconds": round(time.perf_counter() - start, 6),
+    }
+    results = [Result(*_place(cell), **(same | each)) for cell, each in zip(cells, facts, strict=True)]
+    add(root, table, results)
+    return results
 
 
 def _train(cell: Cell, index: int, root: Path, monitor: Monitor, device: str) -> None:

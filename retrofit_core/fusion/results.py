@@ -90,6 +90,10 @@ class LevelReport:
         """J = sum_j s_j |f_k(j) - z_j|^2 of the fused neurons f: the sum of grouping, approximation and cross error."""
         return self.grouping_error + self.approximation_error + self.cross_error
 
+    def share(self, error: str) -> float:
+        """An error ("grouping", "approximation", "missing") as a share of the energy; 0 without energy."""
+        return getattr(self, f"{error}_error") / self.energy if self.energy else 0.0
+
     @cached_property
     def _components(self) -> tuple[Tensor, Tensor]:
         if not self.gram.numel():
@@ -288,7 +292,7 @@ COLUMNS += ("grouping share", "approximation share", "ridge", "form", "seconds")
 def table_row(level: LevelReport) -> dict[str, Any]:
     """A level's numbers by column."""
     errors = level.grouping_error, level.approximation_error
-    shares = [error / level.energy if level.energy else 0.0 for error in errors]
+    shares = level.share("grouping"), level.share("approximation")
     widths, seconds = " + ".join(map(str, level.widths)), sum(level.seconds.values())
     values = (level.name, level.kind, widths, level.width, level.rows, *errors)
     return dict(zip(COLUMNS, (*values, *shares, level.ridge, level.form, seconds), strict=True))

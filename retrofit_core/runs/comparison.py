@@ -1,31 +1,28 @@
 """Leaderboards of checkpoints: the runs of a comparison, with records to resume."""
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from ..data import Images
-from ..data.sampling import balanced
+from ..data import check_images
 from ..methods import METHODS
 from ..networks import user_code
+from ..system.device import on_device
 from ..system.monitor import Monitor
-from ..system.registry import find
-from ..system.settings import Setting, settings_of
+from ..system.settings import check_setting, settings_of
 from ..system.texts import names_apart, read_value
-from . import RunConfig, execute, read_inputs, record_folder
+from . import RunConfig, execute, record_folder
+from .answers import from_bits
 from .config import choice_of, title_of
-from .execute import Measurements
-from .inputs import check_choices, read_images, train_missing
-from .leaderboard import Entrant, Leaderboard, Made, Measure, method_variants, rank
-from .spread import spread
-from .store import STATUS, read_json
+from .execute import measured_references
+from .grid import grid
+from .inputs import check_choices, check_fitting, read_images, read_parents, train_missing
+from .leaderboard import SCORES, Entrant, Leaderboard, Measured, costs, method_variants, rank
 
 #: Settings that, like options, go only to methods that have them.
 STYLE = ("memory", "base")
@@ -60,24 +57,22 @@ def compare_runs(
     configs: Sequence[RunConfig] | Mapping[str, RunConfig],
     *,
     seeds: int = 1,
-    images: int | None = None,
     records: str | Path | None = None,
     out: str | Path | None = None,
     with_parents: bool = True,
     jobs: int = 1,
     monitor: Monitor | None = None,
 ) -> Leaderboard:
-    """Run every config, and measure the networks on the same test images.
+    """Run and evaluate every config, and rank the networks by their answers to the same test images.
 
     Args:
         configs: with the same parents and data, see `configurations`; or by the names of their rows.
         seeds: run each with so many seeds, from its own on.
-        images: number of test images, balanced over the classes (default: all).
         records: folder for the runs' records, see `runs.record_folder`; runs finished there with the current checkpoints
             and data are not repeated.
         out: folder to save the leaderboard to after every row.
         with_parents: whether the parents have rows, too.
-        jobs: number of processes that make records, see `spread`; with records alone.
+        jobs: number of processes that make records, see `grid`; with records alone.
     Raises:
         ValueError: no configs, configs of different parents or data, or unreadable inputs. A method that does not apply to
             the parents becomes a row with the reason.
@@ -93,34 +88,46 @@ def compare_runs(
         if len({str(getattr(config, name)) for config in configs.values()}) > 1:
             raise ValueError(f"a comparison needs the same {name} in all runs.")
     train_missing(first, monitor)
-    test, rows, parents = _inputs(first, images)
-    measurements = Measurements()
+    train, test = read_images(first, "train"), read_images(first, "test")
+    models = read_parents(first, train)
+    check_fitting(models, train)
+    check_images(test, monitor=monitor)
+    references, example = measured_references(models, test, first.device, monitor), test.inputs([0])
 
-    def located(config: RunConfig) -> tuple[RunConfig, Path | None]:
-        return config, record_folder(records, config) if records else None
+    def measured(network: nn.Module, facts: dict[str, Any], seconds: float | None, chose: str) -> Measured:
+        scores = {score: facts[score] for score in SCORES}
+        answers = from_bits(facts["knows"], len(test))
+        return Measured(answers, scores | costs(on_device(network, first.device), example, seconds), chose)
 
-    def fusion(config: RunConfig, folder: Path | None) -> Made:
-        measurements.fused = None
-        result, _ = execute(config, folder, monitor, measurements)
-        outputs = None if measurements.fused is None else measurements.fused[rows]  # if this run measured them
-        return Made(result.model, result.seconds, outputs, choice_of(result.config))
+    def fusion(config: RunConfig, folder: Path | None) -> Measured:
+        result, metrics = execute(config, folder, monitor, references)
+        facts = metrics["networks"]["fused"]
+        return measured(result.model, facts, result.seconds, choice_of(result.config))
 
     runs = {
-        name: [located(dataclasses.replace(config, seed=config.seed + k)) for k in range(seeds)]
+        name: [
+            _located(dataclasses.replace(config, seed=config.seed + k, evaluate=True), records) for k in range(seeds)
+        ]
         for name, config in configs.items()
     }
     if records and jobs > 1:
-        _record_in_parallel([run for several in runs.values() for run in several], records, jobs, monitor)
+        tasks = [partial(_record, *run) for several in runs.values() for run in several]
+        for count, _ in enumerate(grid(tasks, records, jobs=jobs, device=first.device, monitor=monitor), 1):
+            monitor.emit("phase", name=f"{count} of {len(tasks)} runs are made", index=count, total=len(tasks))
     entrants: list[Entrant] = [
         (_row(name, several), [partial(fusion, *run) for run in several]) for name, several in runs.items()
     ]
-    networks = {f"parent {index}": parent for index, parent in enumerate(parents)} if with_parents else {}
-    measure = Measure(test, rows, monitor=monitor)
-    for rows_so_far in rank(networks, entrants, measure, device=first.device, monitor=monitor):
-        board = Leaderboard(rows_so_far, measure.classes, test.name, len(rows))
+    named = {f"parent {index}": model for index, model in enumerate(models)} if with_parents else {}
+    parents = {name: measured(model, references[name], None, "") for name, model in named.items()}
+    for rows in rank(parents, entrants, monitor):
+        board = Leaderboard(rows, list(test.classes), test.name, len(test))
         if out is not None:
             board.save(out)
     return board
+
+
+def _located(config: RunConfig, records: str | Path | None) -> tuple[RunConfig, Path | None]:
+    return config, record_folder(records, config).absolute() if records else None
 
 
 def _row(name: str, runs: Sequence[tuple[RunConfig, Path | None]]) -> dict[str, Any]:
@@ -137,81 +144,40 @@ def title(config: RunConfig) -> str:
     return title_of(config.method, _score(config), config.options)
 
 
-def _inputs(config: RunConfig, images: int | None) -> tuple[Images, Tensor, list[nn.Module]]:
-    test = read_images(config, "test")
-    rows = torch.arange(len(test)) if images is None else balanced(test.labels, images)
-    common = {name: getattr(config, name) for name in (*SAME, "samples", "fusion_from")}
-    plain = RunConfig(**common, method="KF-Linear")  # which reads no data of the parents
-    return test, rows, read_inputs(plain).models
-
-
 def _score(config: RunConfig) -> str | None:
     return config.importance if METHODS[config.method].takes.importance else None
 
 
-def _record_in_parallel(runs: Sequence[tuple[RunConfig, Any]], root: str | Path, jobs: int, monitor: Monitor) -> None:
-    """Make missing records in several processes. What fails or is busy is left missing, so that `execute` says why."""
-    missing = [(config, folder) for config, folder in runs if read_json(folder / STATUS).get("state") != "done"]
-    tasks = [partial(_record, config, folder.absolute()) for config, folder in missing]
-    for count, _ in enumerate(spread(tasks, root, jobs=jobs, device=runs[0][0].device), 1):
-        monitor.emit("phase", name=f"{count} of {len(tasks)} runs are made", index=count, total=len(tasks))
-        monitor.check()
-
-
-def _record(config: RunConfig, folder: Path, device: str) -> None:
+def _record(config: RunConfig, folder: Path, monitor: Monitor, device: str) -> None:
+    """Make a missing record. What fails or is busy is left missing, so that the next `execute` says why."""
     if device.startswith("cuda:"):
         torch.cuda.set_device(device)  # the one that "auto" picks; the record does not name it
-    with suppress(Exception):
-        for arch in (config.arch, config.target):  # which the command line named
-            user_code.allow(arch)
-        execute(config, folder)
-
-
-# --- sweeps -------------------------------------------------------------------------------------------------
-
-LEAST, MOST = 3, 9
-NUMBER = r"[\d.e+-]+x?"
-#: Numeric settings of a run itself -> what its method must take (`Takes`).
-OF_RUNS = {"samples": "uses_data", "augment": "uses_data", "importance_samples": "importance", "seed": "uses_data"}
-
-
-def numeric_settings(base: RunConfig) -> dict[str, Setting]:
-    """The settings of a run that can be swept, by name: its own and its method's."""
-    method = METHODS[base.method]
-    own = {name: settings_of(RunConfig)[name] for name, needed in OF_RUNS.items() if getattr(method.takes, needed)}
-    options = method.settings({**(base.options or {}), "importance": base.importance})
-    return own | {name: entry for name, entry in options.items() if {int, float} & set(entry.kinds)}
+    for arch in (config.arch, config.target):  # which the command line named
+        user_code.allow(arch)
+    execute(config, folder, monitor)
 
 
 def swept(base: RunConfig, text: str, seeds: int = 1) -> dict[str, RunConfig]:
-    """A run with one of its `numeric_settings` at three to nine values, by the names of their rows; all are evaluated.
+    """A run with one of its settings at several values, by the names of their rows; all are evaluated.
 
     Args:
-        text: such as "ridge=0.01x,0.1x,1x": numbers, or all multiples where the setting takes them.
+        text: a setting of the run or its method and its values, such as "ridge=0.01x,0.1x,1x".
         seeds: runs of each value, see `compare_runs`.
     Raises:
         ValueError: a setting that the method does not have, or values or a number of seeds that it does not take.
     """
-    name, sign, words = text.partition("=")
-    if not sign or not name:
+    name, _, words = text.partition("=")
+    over, own = name.strip().replace("-", "_"), settings_of(RunConfig)
+    values = [read_value(word) for word in dict.fromkeys(words.replace(" ", "").split(","))]
+    if not over or len(values) < 2:
         raise ValueError(f"--over {text!r}: write a setting and its values, as in --over ridge=0.01x,0.1x,1x.")
-    over = name.strip().replace("-", "_")
-    values = [read_value(word) for word in words.replace(" ", "").split(",")]
-    entry = find(numeric_settings(base), over, "numeric setting")
-    if not LEAST <= len(set(values)) == len(values) <= MOST:
-        raise ValueError(
-            f"a sweep takes {LEAST} to {MOST} different values. Found {len(values)} for {over}. Separate them by commas."
-        )
-    for value in values:
-        if isinstance(value, bool) or not entry.takes(value) or not re.fullmatch(NUMBER, str(value)):
-            raise ValueError(f"{over} is {value!r}. Use numbers: {entry.description}.")
-    if len({isinstance(value, str) for value in values}) > 1:
-        raise ValueError(f"{over} is a number in some values and a multiple in others. Write all in one way.")
     if over == "seed" and seeds > 1:
         raise ValueError("a sweep over the seed has one run for each value. Take one seed.")
     configs = {}
-    for value in sorted(values, key=lambda value: float(str(value).removesuffix("x"))):
-        change = {over: value} if over in OF_RUNS else {"options": {**(base.options or {}), over: value}}
+    for value in values:
+        if over in own:
+            check_setting(own[over], value)
+        change = {over: value} if over in own else {"options": {**(base.options or {}), over: value}}
         configs[f"{over} {value}"] = config = dataclasses.replace(base, evaluate=True, **change)
         check_choices(config)
     return configs

@@ -6,7 +6,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from ..baselines import average
 from ..data import Images, check_images
@@ -16,7 +16,7 @@ from ..methods import METHODS
 from ..system.device import MEMORY, on_device
 from ..system.monitor import Cancelled, Monitor
 from ..system.runtime import Runtime
-from ..training.evaluation import evaluate, evaluate_parents, measured, scores
+from ..training.evaluation import evaluate, evaluate_parents
 from .config import RunConfig
 from .finished import unchanged
 from .inputs import Inputs, check_choices, read_images, read_inputs, train_missing
@@ -24,28 +24,18 @@ from .record import create, read_run, recording, seal_analysis
 from .store import noted
 
 
-@dataclasses.dataclass
-class Measurements:
-    """Measurements for one run, or for several with the same parents and test images."""
-
-    common: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Results of `measure` for networks that do not depend on the method"""
-    fused: Tensor | None = None
-    """(n, classes) outputs of the last fused network for all test images"""
-
-
 def execute(
     config: RunConfig,
     folder: str | Path | None = None,
     monitor: Monitor | None = None,
-    measurements: Measurements | None = None,
+    references: dict[str, Any] | None = None,
 ) -> tuple[FusionResult, dict[str, Any]]:
     """Run a config; with a folder, write its record, or read that of the same finished run.
 
     Trains missing parents first if their folder has a training.json.
 
     Args:
-        measurements: shared by several runs of the same parents and data, to measure common networks once.
+        references: of other runs with the same parents and data, see `measured_references`.
     Returns:
         The result, and the metrics of `measure` (empty without `config.evaluate`).
     Raises:
@@ -81,7 +71,7 @@ def execute(
         result = method(inputs.models, inputs.fusion, **keywords)
         metrics = {}
         if test is not None and config.evaluate:
-            metrics = measure(inputs.models, result.model, test, watcher, config.device, measurements)
+            metrics = measure(inputs.models, result.model, test, watcher, config.device, references)
         if recorder:
             analysis, why = None, ""
             try:  # its failure does not fail the finished fusion
@@ -157,21 +147,26 @@ def measure(
     test: Images,
     monitor: Monitor,
     device: str = "cpu",
-    measurements: Measurements | None = None,
+    references: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Accuracy, per class, loss and calibration of parents, ensemble, vanilla average and fused network on images.
 
     Args:
         device: where to measure copies; the networks themselves are not moved.
-        measurements: of an earlier call with the same parents and images, to reuse and extend.
+        references: of an earlier call with the same parents and images, see `measured_references`.
     """
-    measurements = measurements or Measurements()
-    if not measurements.common:
-        monitor.emit("phase", name="evaluate", network="parents")
-        measurements.common |= evaluate_parents(models, test, device=device, monitor=monitor)
-        with suppress(ValueError):  # different widths have no plain average
-            measurements.common["average"] = evaluate(on_device(average(models), device), test, monitor=monitor)
+    networks = dict(references or measured_references(models, test, device, monitor))
     monitor.emit("phase", name="evaluate", network="fused")
-    measurements.fused = scores(on_device(fused, device), test, monitor=monitor)
-    networks = {**measurements.common, "fused": measured(measurements.fused, test.labels, len(test.classes))}
+    networks["fused"] = evaluate(on_device(fused, device), test, monitor=monitor)
     return {"networks": networks, "classes": list(test.classes), "data": test.name}
+
+
+def measured_references(
+    models: Sequence[nn.Module], test: Images, device: str, monitor: Monitor
+) -> dict[str, dict[str, Any]]:
+    """What `measure` gives for the networks that do not depend on the method: parents, ensemble, average."""
+    monitor.emit("phase", name="evaluate", network="parents")
+    networks = evaluate_parents(models, test, device=device, monitor=monitor)
+    with suppress(ValueError):  # different widths have no plain average
+        networks["average"] = evaluate(on_device(average(models), device), test, monitor=monitor)
+    return networks

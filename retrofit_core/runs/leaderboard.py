@@ -8,7 +8,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,13 +32,14 @@ from ..networks.wrappers import unwrapped
 from ..system.device import on_device
 from ..system.files import write
 from ..system.labels import check_classes, class_labels
-from ..system.monitor import Cancelled, Monitor
+from ..system.monitor import Monitor
 from ..system.registry import function_name, known_name
 from ..system.settings import settings_of
 from ..system.texts import read_options
 from ..training.evaluation import NotANumber, as_bits, as_logits, measured, scores
 from .answers import METRIC_RESAMPLES, difference, metric_difference
 from .config import choice_of, title_of
+from .grid import grid
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -210,11 +211,27 @@ def compare(
     else:  # the same samples for all, also those of a loader that shuffles
         samples = example if labels is None else (example, labels)
         entrants = _of_methods(methods, keywords, seeds, (list(parents.values()), samples), metric)
-    measure = Measure(test, example=example, metric=metric, monitor=monitor)
+    measure = Measure(test, example, metric, monitor)
     if metric is None:
         check_classes(measure.labels, min(shape[0] for shape in shapes.values()), measure.title, "the networks")
-    *_, rows = rank(parents, entrants, measure, device=device, monitor=monitor)
-    return Leaderboard(rows, list(map(str, measure.classes)), measure.title, len(measure.labels), measure.metric_name)
+
+    def made(name: str, call: Callable[[], nn.Module | FusionResult]) -> Measured:
+        start = time.perf_counter()
+        result = call()
+        seconds, chose = time.perf_counter() - start, ""
+        if isinstance(result, FusionResult):
+            result, seconds, chose = result.model, result.seconds, choice_of(result.config)
+        return measure(name, on_device(result, device), seconds, chose)
+
+    rows: dict[str, Measured | str] = {}
+    for name, parent in parents.items():
+        try:
+            rows[name] = measure(name, on_device(parent, device))
+        except NotANumber as error:
+            rows[name] = str(error)
+    timed = [(row, [partial(made, row["name"], call) for call in calls]) for row, calls in entrants]
+    *_, ranked = rank(rows, timed, monitor, by_metric=metric is not None)
+    return Leaderboard(ranked, list(map(str, measure.classes)), measure.title, len(measure.labels), measure.metric_name)
 
 
 def method_variants(
@@ -260,7 +277,7 @@ def _names(words: str | Sequence[str]) -> list[str]:
 
 def _of_methods(
     methods: str | Sequence[str], keywords: Mapping[str, Any], seeds: int, given: tuple[Any, Any], metric: Metric | None
-) -> "list[Entrant]":
+) -> list[tuple[dict[str, Any], list[Any]]]:
     """Entrants of methods by name, each with all seeds; they are called with `given`. Auto chooses by the metric."""
     shared = dict(keywords)
     seed, importance = shared.pop("seed", 0), shared.pop("importance", "uniform")
@@ -281,7 +298,7 @@ def _of_methods(
         row = {"name": title_of(method.name, score, options), "method": method.name, "importance": score}
         row |= {"grouping": options.pop("grouping", None), "options": options or None}
         seeded = [{"seed": seed + k} if "seed" in accepted else {} for k in range(seeds)]
-        entrants.append((row, [partial(_timed, partial(method, *given, **{**each, **settings})) for each in seeded]))
+        entrants.append((row, [partial(method, *given, **{**each, **settings}) for each in seeded]))
     if lost:
         raise ValueError(f"none of these methods has a keyword {min(lost)!r}. Leave it out.")
     return entrants
@@ -293,7 +310,7 @@ def _of_functions(
     models: Sequence[nn.Module],
     data: Any,
     classifier: Callable[..., nn.Module],
-) -> "list[Entrant]":
+) -> list[tuple[dict[str, Any], list[Any]]]:
     """Entrants of a user's functions of (models, data).
 
     Raises:
@@ -305,120 +322,104 @@ def _of_functions(
             '{"mine": lambda models, data: METHODS["KF-Linear"](models, data, importance="conductance", '
             'importance_data="fusion")}.'
         )
-    return [
-        ({"name": name, "method": name}, [partial(_timed, partial(run, models, data), partial(classifier, name=name))])
-        for name, run in methods.items()
-    ]
+
+    def call(name: str, run: Run) -> nn.Module | FusionResult:
+        result = run(models, data)
+        if isinstance(result, FusionResult):
+            return dataclasses.replace(result, model=classifier(result.model, name))
+        return classifier(result, name)
+
+    return [({"name": name, "method": name}, [partial(call, name, run)]) for name, run in methods.items()]
 
 
-def _timed(
-    run: Callable[[], nn.Module | FusionResult], classifier: Callable[..., nn.Module] = lambda network: network
-) -> "Made":
-    """What a run gives, with the seconds that it took if it does not say them."""
-    start = time.perf_counter()
-    result = run()
-    seconds = time.perf_counter() - start
-    if isinstance(result, FusionResult):
-        return Made(classifier(result.model), result.seconds, chose=choice_of(result.config))
-    return Made(classifier(result), seconds)
+class Measured(NamedTuple):
+    """A network of a comparison, measured."""
 
-
-class Made(NamedTuple):
-    """What a method of a comparison made."""
-
-    network: nn.Module
-    seconds: float | None
-    outputs: Tensor | None = None
-    """For the test images, if known"""
+    answers: NDArray[Any]
+    """(n,) bool, the samples that it knows; for a metric see `metric_difference`"""
+    facts: dict[str, Any]
+    """Scores and costs, by the names in EMPTY"""
     chose: str = ""
     """See `choice_of`"""
 
 
-#: A method in a comparison: its row without measurements, by the names in EMPTY, and runs, one for each seed, which may extend
-#: the row.
-Entrant = tuple[dict[str, Any], Sequence[Callable[[], Made]]]
+#: A row without measurements, by the names in EMPTY, and its networks, one for each seed; they may extend the row.
+Entrant = tuple[dict[str, Any], Sequence[Callable[[], Measured]]]
 
 
 def rank(
-    parents: Mapping[str, nn.Module],
-    entrants: Sequence[Entrant],
-    measure: "Measure",
-    *,
-    device: str,
-    monitor: Monitor,
+    parents: Mapping[str, Measured | str], entrants: Sequence[Entrant], monitor: Monitor, by_metric: bool = False
 ) -> Iterator[list[dict[str, Any]]]:
-    """Run all methods, measure and rank the networks; a method that fails is a row with the reason.
+    """Measure and rank all networks; a method that fails is a row with the reason.
 
     Args:
-        device: where to measure networks.
+        parents: by name, measured, or why there is no measurement.
     Returns:
-        The ranked rows before each run, and at the end.
+        The ranked rows before the first method, and after each.
     Raises:
-        ValueError: the parents cannot be measured.
         Cancelled: on the monitor's request.
     """
-    table = [
-        EMPTY | {"name": name} | _of_parent(measure, name, on_device(parent, device))
-        for name, parent in parents.items()
-    ]
-    for index, (row, runs) in enumerate(entrants):
-        yield ranking(table, measure.answers, measure.metric_name is not None)
-        monitor.check()
-        name = row["name"]
-        monitor.emit("phase", name=f"{name} ({index + 1} of {len(entrants)}):", index=index, total=len(entrants))
-        try:
-            networks = (run() for run in runs)
-            facts = measure(name, (each._replace(network=on_device(each.network, device)) for each in networks))
-        except (Cancelled, KeyboardInterrupt):
-            raise
-        except ValueError as error:
-            facts = {"reason": str(error)}
-        except Exception as error:  # one method's bug must not waste hours of others
-            facts = {"reason": f"failed: {type(error).__name__}: {error}"}
+    table, answers = list[dict[str, Any]](), dict[str, NDArray[Any]]()
+
+    def networks(index: int, monitor: Monitor, _device: str) -> list[Measured]:
+        row, runs = entrants[index]
+        name = f"{row['name']} ({index + 1} of {len(entrants)}):"
+        monitor.emit("phase", name=name, index=index, total=len(entrants))
+        return [run() for run in runs]
+
+    def add(row: dict[str, Any], measured: Sequence[Measured] | str) -> None:
+        facts = {"reason": measured} if isinstance(measured, str) else _means(measured)
         table.append(EMPTY | row | facts)
-    yield ranking(table, measure.answers, measure.metric_name is not None)
+        if not isinstance(measured, str):
+            answers[row["name"]] = np.stack([each.answers for each in measured])
+
+    for name, parent in parents.items():
+        add({"name": name}, parent if isinstance(parent, str) else [parent])
+    yield ranking(table, answers, by_metric)
+    tasks = [partial(networks, index) for index in range(len(entrants))]
+    for index, found in grid(tasks, monitor=monitor):
+        add(entrants[index][0], found)
+        yield ranking(table, answers, by_metric)
 
 
-def _of_parent(measure: "Measure", name: str, parent: nn.Module) -> dict[str, Any]:
-    """A parent's measurements; the reason why there are none if its outputs are no numbers."""
-    try:
-        return measure(name, [Made(parent, None)])
-    except NotANumber as error:
-        return {"reason": str(error)}
+def _means(measured: Sequence[Measured]) -> dict[str, Any]:
+    """Means of scores and costs over seeds, the score with each, and what Auto chose."""
+    every = [each.facts for each in measured]
+    score = "metric" if "metric" in every[0] else "accuracy"
+    return {key: _mean([facts[key] for facts in every]) for key in every[0]} | {
+        "chose": " / ".join(dict.fromkeys(each.chose for each in measured if each.chose)) or None,
+        "per_seed": [facts[score] for facts in every] if len(every) > 1 else None,
+    }
+
+
+def costs(network: nn.Module, example: Inputs, seconds: float | None = None) -> dict[str, Any]:
+    """Seconds of the fusion, multiply-adds for a sample, and parameters."""
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    return {"seconds": seconds, "operations": operations(network, example), "parameters": parameters}
 
 
 class Measure:
-    """Measures networks on test images or samples, and remembers their answers for the intervals."""
+    """Measures networks on test images or samples."""
 
-    def __init__(
-        self,
-        test: Any,
-        rows: Tensor | None = None,
-        *,
-        example: Inputs | None = None,
-        metric: Metric | None = None,
-        monitor: Monitor,
-    ) -> None:
+    def __init__(self, test: Any, example: Inputs, metric: Metric | None, monitor: Monitor) -> None:
         """Read the test data.
 
         Args:
             test: Images, or samples with labels, see `as_inputs`.
-            rows: of Images; None for all.
             example: what the networks take, which samples must match.
             metric: see `compare`.
         Raises:
             ValueError: unusable data.
         """
-        self.monitor, self.metric, self.answers = monitor, metric, dict[str, NDArray[Any]]()
+        self.monitor, self.metric = monitor, metric
         self.metric_name = None if metric is None else function_name(metric)
         if isinstance(test, Images):
-            self.labels = test.labels if rows is None else test.labels[rows]
-            self.title, self.classes = test.name, list(test.classes)
-            self.example = test.normalise(test.pixels([0] if rows is None else rows[:1]))
-            self._outputs: Callable[[nn.Module], Tensor] = lambda model: scores(model, test, rows=rows, monitor=monitor)
+            self.labels, self.title, self.classes = test.labels, test.name, list(test.classes)
+            self.example = test.inputs([0])
+            self._outputs: Callable[[nn.Module], Tensor] = lambda model: scores(model, test, monitor=monitor)
         else:
             samples, labels = as_inputs(test)
-            samples = samples if example is None else like(samples, example)
+            samples = like(samples, example)
             check_finite(samples, "test sample")
             if labels is None:
                 raise ValueError("the test data have no labels, by which networks are measured. Pass (inputs, labels).")
@@ -428,31 +429,14 @@ class Measure:
             self.example = rows_of(samples, slice(1))
             self._outputs = lambda model: _outputs(model, samples, monitor)
 
-    def __call__(self, name: str, made: Iterable[Made]) -> dict[str, Any]:
-        """Means of the scores and costs of a method's networks, by the names in EMPTY.
+    def __call__(self, name: str, network: nn.Module, seconds: float | None = None, chose: str = "") -> Measured:
+        """A network's scores and costs.
 
-        Args:
-            made: with each seed.
         Raises:
             ValueError: a label beyond the networks' classes, or a metric that is no number.
         """
-        answers, facts, choices = [], [], []
-        for network, seconds, outputs, choice in made:
-            answer, scores = self._scores(name, self._outputs(network) if outputs is None else outputs)
-            costs = {
-                "seconds": seconds,
-                "operations": operations(network, self.example),
-                "parameters": sum(parameter.numel() for parameter in network.parameters()),
-            }
-            answers.append(answer)
-            facts.append(scores | costs)
-            choices.append(choice)
-        self.answers[name] = np.stack(answers)
-        score = "metric" if self.metric else "accuracy"
-        return {key: _mean([each[key] for each in facts]) for key in facts[0]} | {
-            "chose": " / ".join(dict.fromkeys(filter(None, choices))) or None,
-            "per_seed": [each[score] for each in facts] if len(facts) > 1 else None,
-        }
+        answers, facts = self._scores(name, self._outputs(network))
+        return Measured(answers, facts | costs(network, self.example, seconds), chose)
 
     def _scores(self, name: str, outputs: Tensor) -> tuple[NDArray[Any], dict[str, Any]]:
         """A network's answers, see `ranking`, and its scores."""

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from joblib import parallel_config
 
-from retrofit_core.runs import spread
+from retrofit_core.runs import grid
 from tests.experiments.tiny import CELLS, all_numbers, carry_out, started
 
 pytestmark = pytest.mark.slow
@@ -55,15 +55,15 @@ def test_a_runner_killed_at_any_moment_ends_with_the_same_results(straight, tmp_
 def test_each_process_has_a_gpu_of_its_own_as_long_as_there_are_enough(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     with ExitStack() as first, ExitStack() as others:
-        assert spread._own_gpu(tmp_path, first) == "cuda:0"
-        assert [spread._own_gpu(tmp_path, others) for _ in range(2)] == ["cuda:1", "auto"]
+        assert grid._own_gpu(tmp_path, first) == "cuda:0"
+        assert [grid._own_gpu(tmp_path, others) for _ in range(2)] == ["cuda:1", "auto"]
         first.close()
-        assert spread._own_gpu(tmp_path, others) == "cuda:0"
+        assert grid._own_gpu(tmp_path, others) == "cuda:0"
 
 
 def test_a_machine_that_does_not_share_the_folder_is_told_of(tmp_path):
     here = {"root": tmp_path / "elsewhere", "folder": tmp_path, "device": "cpu"}
-    index, why = spread._remote(3, str, **here, data=None)
+    index, why = grid._remote(3, str, **here, data=None)
     assert index == 3 and "all machines must share that folder" in why and not here["root"].exists()
 
 

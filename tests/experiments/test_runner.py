@@ -114,16 +114,6 @@ def test_a_training_goes_on_after_its_finished_epochs(measured, tmp_path):
     assert all_numbers(tmp_path).items() <= all_numbers(measured).items()
 
 
-def test_two_writers_do_the_same_work_once(root):
-    new = [cell("KF-Linear, uniform", seed=6)]
-    carry_out(root, new)
-    before = all_numbers(root)
-    assert measure(new, root, Monitor(), "cpu") and all_numbers(root) == before
-    name = f"{working.key_of(str(new[0]))}.lock"
-    with files.locked(root / FOLDER, name=name), pytest.raises(files.Locked, match="is being written"):
-        measure(new, root, Monitor(), "cpu")
-
-
 def test_a_landscape_and_times_are_one_piece_of_work():
     from retrofit_core.experiments.configs import cells_of
     from retrofit_core.experiments.tables import TABLES

@@ -91,9 +91,7 @@ def stream_words(level: Any) -> str:
         return "A residual stream begins here: all levels that write to it share this grouping."
     if not level.stream or np.isnan(level.missing_error):
         return ""
-    before, after = (
-        percent(100 * error / (level.energy or 1.0)) for error in (level.missing_error, level.approximation_error)
-    )
+    before, after = (percent(100 * level.share(error)) for error in ("missing", "approximation"))
     return (
         f"Its layers are fitted to what the stream still lacks of its target: {before} of the neurons' energy before them, "
         f"{after} after them."

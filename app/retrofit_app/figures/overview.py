@@ -65,8 +65,7 @@ def overview(
     for j, k in enumerate(labels.tolist()):
         ends = (PARENT_STRIPS[1] + 4, TARGETS[0] - 4)
         traces.append(_curve(ends, (rows[j], heights[k]), hues[k], 1 + 5 * float(shares[j])))
-    energy = level.energy or 1.0
-    lost, more = (percent(100 * error / energy) for error in (level.grouping_error, level.approximation_error))
+    lost, more = (percent(100 * level.share(error)) for error in ("grouping", "approximation"))
     return picture_of(
         palette,
         traces,

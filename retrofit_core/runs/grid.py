@@ -1,4 +1,4 @@
-"""Work in several processes: with joblib on this machine, or where the caller's `joblib.parallel_config` says."""
+"""The loop of every grid of work: in this process, or with joblib in several or where `joblib.parallel_config` says."""
 
 import os
 import platform
@@ -11,39 +11,53 @@ import torch
 
 from ..data import VARIABLE
 from ..system import files
+from ..system.monitor import Cancelled, Monitor
 
 T = TypeVar("T")
+Task = Callable[[Monitor, str], T]
 
 
-def spread(
-    tasks: Sequence[Callable[[str], T]], root: str | Path, *, jobs: int, device: str
+def grid(
+    tasks: Sequence[Task[T]],
+    root: str | Path = ".",
+    *,
+    jobs: int = 1,
+    device: str = "auto",
+    monitor: Monitor | None = None,
 ) -> Iterator[tuple[int, T | str]]:
-    """Do tasks with joblib; yields index and result of each as it finishes.
+    """Do tasks; yields index and result of each as it finishes, or the reason why it failed, which stops no other.
 
     Args:
-        tasks: functions of a device.
+        tasks: functions of a monitor and a device.
         root: the folder that they write to.
         jobs: number of processes; above 1, a cluster uses all its workers, which see `root` and the current folder under the
             same paths.
         device: "auto" gives each process its own GPU if there are any.
-    Returns:
-        A sentence in place of the result where a machine does not see the folders.
+        monitor: of tasks in this process, that is of a single job.
     Raises:
+        Cancelled: the monitor requested it.
         ValueError: a process died.
     """
+    monitor = monitor or Monitor()
+    if jobs == 1:
+        for index, task in enumerate(tasks):
+            monitor.check()
+            yield index, _result(task, monitor, device)
+        return
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     root = Path(root).absolute()
     root.mkdir(parents=True, exist_ok=True)
     # What a process on another machine needs besides its task.
-    here: dict[str, Any] = {"root": root, "folder": Path.cwd(), "data": os.environ.get(VARIABLE)}
-    calls = [delayed(_remote)(index, task, **here, device=device) for index, task in enumerate(tasks)]
+    here: dict[str, Any] = {"root": root, "folder": Path.cwd(), "data": os.environ.get(VARIABLE), "device": device}
     options: Any = {"return_as": "generator_unordered", "batch_size": 1}
     # Dispatch all, because workers may join a cluster later.
-    results: Any = Parallel(jobs, pre_dispatch="all", **options)(calls)
+    pool: Any = Parallel(jobs, pre_dispatch="all", **options)
     try:
-        yield from results
+        for each in pool(delayed(_remote)(index, task, **here) for index, task in enumerate(tasks)):
+            monitor.check()
+            yield each
     except TerminatedWorkerError as error:
         raise ValueError(
             f"a process died: {error!r:.300}. There may not be enough memory for so many at once. What is finished is "
@@ -51,14 +65,20 @@ def spread(
         ) from error
 
 
+def _result(task: Task[T], monitor: Monitor, device: str) -> T | str:
+    """What a task gives, or why it failed."""
+    try:
+        return task(monitor, device)
+    except Cancelled:
+        raise
+    except ValueError as error:
+        return str(error)
+    except Exception as error:  # one bug must not waste hours of others
+        return f"failed: {type(error).__name__}: {error}"
+
+
 def _remote(
-    index: int,
-    task: Callable[[str], T],
-    *,
-    root: Path,
-    folder: Path,
-    data: str | None,
-    device: str,
+    index: int, task: Task[T], *, root: Path, folder: Path, data: str | None, device: str
 ) -> tuple[int, T | str]:
     """A task in another process, maybe on another machine.
 
@@ -72,7 +92,7 @@ def _remote(
     if data is not None:
         os.environ[VARIABLE] = data
     with chdir(folder), ExitStack() as held:
-        return index, task(_own_gpu(root, held) if device == "auto" else device)
+        return index, _result(task, Monitor(), _own_gpu(root, held) if device == "auto" else device)
 
 
 def _own_gpu(root: Path, held: ExitStack) -> str:
