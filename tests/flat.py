@@ -9,6 +9,8 @@ from retrofit_core.fusion.results import FusionResult
 from retrofit_core.methods import METHODS, Method
 
 CONTROLS = [name for name, method in METHODS.items() if method.source == CONTROL]
+#: Methods of each kind, which go through one preparation.
+KINDS = ("KF-Linear", "HF-Gradient", "OTFusion", "PLeaS", "RegMean", "TIES", "Ensemble", "KD", "Auto")
 FLAT = Method("fuse", "Retrofitting.", "", Retrofit, {"grouping": "kmeans", "fit": "ridge"})
 #: All their options are free.
 averaging = Method("averaging", "Mean of weights.", "", Averaging)

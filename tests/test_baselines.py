@@ -21,7 +21,7 @@ from retrofit_core.graph.graph import weights_of
 from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.system.monitor import Monitor
 from tests.families import NETWORKS
-from tests.flat import averaging, fuse
+from tests.flat import averaging
 from tests.marks import each_case, spread
 from tests.networks import (
     CNN_SHAPE,
@@ -68,17 +68,6 @@ def rewired_twice(model):
     layer_widths = [layer.weight.shape[0] for layer in affine_layers(model)[:-1]]
     members = [torch.arange(width).repeat(2) for width in layer_widths]
     return rewired(model, members, [torch.full((2 * width,), 0.5).double() for width in layer_widths])
-
-
-def test_what_a_fused_neuron_draws_on_sums_to_one():
-    """Networks whose hidden neurons are constant stay so, whatever scores and widths."""
-    first, second, x = mlp((6, 8, 7, 4)), mlp((6, 5, 6, 4), seed=2), normal(30, 6)
-    for model in (first, second):
-        model[0].weight.data.zero_()
-        model[0].bias.data.fill_(2.0)
-    options = {"importance": "conductance", "importance_data": "fusion", "mode": "activations"}
-    fused = otfusion([first, second], (x, labels(30, 4)), **options).model
-    assert_close(fused[0].bias, torch.full((8,), 2.0), 1e-10)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -194,21 +183,6 @@ def test_neurons_inside_of_blocks_have_conductances(name):
         otfusion([model, twin], (x, y), importance="deeplift", importance_data="fusion")
 
 
-def test_refusals_come_before_any_work():
-    models, x = [mlp(), mlp(seed=2)], normal(20, 6)
-    cases = [
-        (rebasin, [*models, mlp(seed=3)], {}, r"pairs exactly two parents; found 3. Use OTFusion, KF-Linear"),
-        (rebasin, [mlp(), mlp((6, 5, 7, 4))], {}, r"level '0': Git Re-Basin pairs .* found widths \(8, 5\)"),
-        (otfusion, models, {"importance": "conductance"}, "importance .conductance. needs data"),
-        (otfusion, [mlp(), mlp((6, 8, 4))], {}, "parent 1"),
-        (otfusion, [], {}, "there is no parent to fuse"),
-        (averaging, models, {"weighting": "samples"}, "FedAvg weights parents by their numbers of training samples"),
-    ]
-    for method, parents, options, message in cases:
-        with untouched(*parents), pytest.raises(ValueError, match=message):
-            method(parents, x, **options)
-
-
 def test_averages():
     """C40: linear, the same for copies, by counts; a shuffled copy is not found again."""
     model, other, x = mlp(), mlp(seed=2), normal(20, 6)
@@ -265,8 +239,6 @@ def test_published_checkpoints_give_the_published_numbers(shared, options, wante
 # --- what theory says of the baselines where it leaves no choice: invariances, limits, and where two ------------------
 
 
-PAIR = (mlp((6, 8, 7, 4)), mlp((6, 8, 7, 4), seed=2))
-
 # --- averages and ensembles ------------------------------------------------------------------------------------------
 
 
@@ -290,15 +262,6 @@ def test_integer_buffers_are_not_averaged(method):
 
 
 # --- matching --------------------------------------------------------------------------------------------------------
-
-
-def test_soft_transport_of_a_network_onto_itself_blurs_it_the_more_the_softer():
-    model, x = mlp((6, 8, 7, 4)), normal(60, 6)
-    gaps = []
-    for strength in ("0.01x", "0.05x", "0.2x", "1x"):
-        fused = otfusion([model, model], x, solver="sinkhorn", regularisation=strength, device="cpu").model
-        gaps.append((fused(x) - model(x)).norm().item())
-    assert gaps == sorted(gaps) and gaps[0] < 1e-3 < gaps[-1]
 
 
 # --- where two methods meet ------------------------------------------------------------------------------------------
@@ -331,22 +294,6 @@ def test_zip_without_merges_inside_a_parent_is_a_pairing():
     for ours, theirs in zip(zipped.levels, matched.levels, strict=True):
         assert torch.equal(ours.labels, theirs.labels)
     assert_same_function(zipped.model, matched.model, x, 1e-9)
-
-
-def test_distillation_of_logits_is_kf_with_one_level():
-    """Both start at parent 0 and want the mean of the logits; without a hidden layer both tend to least squares."""
-    models, x = list(PAIR), normal(60, 6)
-    goal = torch.stack([model(x) for model in models]).mean(0).detach()
-    start = (models[0](x).detach() - goal).square().mean().item()
-    kd = METHODS["KD"](models, x, loss="mse", start="parent0", epochs=0, device="cpu").config["curve"][0]
-    kf = METHODS["KF-Gradient"](models, x, boundaries=1, epochs=0, device="cpu").levels[0].curve[0]
-    for curve in (kd, kf):  # the shares of the samples that are held out and trained on
-        assert 0.9 * curve["loss"] + 0.1 * curve["validation"] == pytest.approx(start, rel=1e-9)
-    flat, data = [mlp((6, 4)), mlp((6, 4), seed=2)], normal(30, 6).repeat(10, 1)  # what is held out is trained on too
-    solved = METHODS["KF-Linear"](flat, data, ridge=0.0, device="cpu").model
-    options = {"epochs": 300, "patience": None, "learning_rate": 2e-2, "weight_decay": 0.0, "batch_size": 270}
-    learnt = METHODS["KD"](flat, data, loss="mse", start="parent0", device="cpu", **options).model
-    assert_same_function(learnt, solved, normal(9, 6, seed=3), 1e-2)
 
 
 # --- the four methods on real checkpoints (skipped where those are absent) --------------------------------------------
@@ -387,13 +334,6 @@ def test_common_inputs_give_the_average_and_copies_themselves(make, shape):
     assert_close(first.weight, plain.weight, 1e-10)  # the inputs of the first layer are common
     second, plain = affine_layers(fused)[1], affine_layers(average(models))[1]
     assert not torch.allclose(second.weight, plain.weight)
-
-
-def test_first_level_of_hf_linear_with_equal_indices():
-    """Identity matching, uniform scores and no ridge: both are the plain average there."""
-    models, x = [mlp(), mlp(seed=2)], normal(60, 6)
-    ours = fuse(models, x, grouping="same_index", ridge=0.0).model
-    assert_close(regmean(models, x, ratio=1.0).model[0].weight, ours[0].weight, 1e-9)
 
 
 def unfolded(conv, h):

@@ -106,22 +106,6 @@ def test_equals_plain_least_squares_node_by_node():
     assert_same_tensors(result.model, fused, 1e-7)
 
 
-def test_errors_are_those_of_the_streams_after_the_sum():
-    parents = [blocks(1), blocks(2)]
-    result = METHODS["HF-Linear"](parents, DATA, device="cpu")
-    with torch.no_grad():
-        s, fused = [states(parent, DATA) for parent in parents], states(result.model, DATA)
-        stream = flat(result.model.stem(DATA).relu())
-    level = result.levels[2]
-    first, second = level.labels.split(level.width)
-    mean = (s[0]["a"][:, first.argsort()] + s[1]["a"][:, second.argsort()]) / 2
-    total = level.scores.sum() / level.width  # of a group
-    assert level.approximation_error == pytest.approx((total * (fused["a"] - mean).square().sum()).item(), rel=1e-6)
-    assert level.missing_error == pytest.approx((total * (stream - mean).square().sum()).item(), rel=1e-6)
-    assert 0 < level.approximation_error < level.missing_error
-    assert [level.name for level in result.levels if level.missing_error == level.missing_error] == ["a2"]
-
-
 def test_streams_get_one_grouping_and_the_mean_of_their_scores():
     parents = [blocks(1), blocks(2)]
     options = {"importance": "conductance", "importance_data": [(DATA, labels(60, 3))] * 2}

@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
-from torch.nn import functional as F
 
 from retrofit_core import fuse
 from retrofit_core.methods import METHODS, RETROFITTING
@@ -17,17 +15,11 @@ from tests.plain import least_squares, matched, projected, put
 from tests.properties import assert_same_function, assert_same_tensors
 
 CLOSED = ("HF-Linear", "KF-Linear")
-FLAT, TOKENS = normal(90, 6), normal(40, 5, 6)
+FLAT = normal(90, 6)
 OPTIONS = {
     **dict.fromkeys(CLOSED, {"ridge": 0.0}),
     **dict.fromkeys(("HF-Gradient", "KF-Gradient"), {"epochs": 1, "weight_decay": 0.0}),
 }
-
-
-def attention(net, x):
-    q, k, v = net.qkv(x).unflatten(2, (3, 2, 4)).permute(2, 0, 3, 1, 4)
-    mixed = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
-    return net.c(net.o(mixed).relu().mean(1))
 
 
 def network(case, seed=0) -> Any:
@@ -89,42 +81,6 @@ def test_a_gate_equals_plain_least_squares_with_both_halves_in_one_order():
     put(fused.c, least_squares(h[0], (mine.c(h[1]) + theirs.c(h[2])) / 2))
     result = METHODS["HF-Linear"]([mine, theirs], FLAT, ridge=0.0, device="cpu")
     assert_same_tensors(result.model, fused, 1e-7)
-
-
-def rotated(model, heads=2, d=4):
-    """The same function: queries and keys of each head in another basis, values in another one."""
-    twin = copy.deepcopy(model)
-    generator = torch.Generator().manual_seed(6)
-    with torch.no_grad():
-        weight, bias = (t.unflatten(0, (3, heads, d)) for t in (twin.qkv.weight, twin.qkv.bias))
-        read = twin.o.weight.unflatten(1, (heads, d))
-        for head in range(heads):
-            B, C = (torch.randn(d, d, generator=generator).double() + 2 * torch.eye(d).double() for _ in range(2))
-            for part, basis in ((0, B), (1, B.inverse().T), (2, C)):
-                weight[part, head] = basis @ weight[part, head]
-                bias[part, head] = basis @ bias[part, head]
-            read[:, head] = read[:, head] @ C.inverse()
-    return twin
-
-
-@pytest.mark.parametrize("method", CLOSED)
-def test_rotated_heads_without_a_skip_are_found_again(method):
-    model = initialised(Code(attention, qkv=nn.Linear(6, 24), o=nn.Linear(8, 7), c=nn.Linear(7, 3)), 2)
-    twin = rotated(model)
-    assert_same_function(model, twin, TOKENS, 1e-10)
-    result = METHODS[method]([model, twin], TOKENS, ridge=0.0, device="cpu")
-    assert_same_function(result.model, model, TOKENS, 1e-7)
-
-
-def test_rows_that_are_neurons_go_with_their_groups():
-    """A layer that mixes tokens makes tokens, which lie in any order."""
-    parts = {"t": nn.Linear(5, 7), "a": nn.Linear(6, 8), "c": nn.Linear(8, 3)}
-    model = network((lambda net, x: net.c(net.a(net.t(x.transpose(1, 2)).transpose(1, 2)).relu().mean(1)), parts), 1)
-    parents = [model, shuffled(model, TOKENS)]
-    for method in ("HF-Linear", "HF-Gradient"):
-        assert_same_function(
-            METHODS[method](parents, TOKENS, device="cpu", **OPTIONS[method]).model, model, TOKENS, 1e-8
-        )
 
 
 def test_other_kinds_in_another_parent_are_refused():

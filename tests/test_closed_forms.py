@@ -8,12 +8,11 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import nn
 
-from retrofit_core.fusion.moments import MomentSums, approximation_error, cross_error, solve
-from retrofit_core.fusion.targets import Targets, weighted_means
+from retrofit_core.fusion.targets import weighted_means
 from retrofit_core.methods import METHODS
 from tests.families import MADE, PARTS, READ, SKIPPED, aggregated, branches, dense, ghost, inverted, partly, scaled
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, initialised, labels, normal, seeded, shuffled
+from tests.networks import CNN_SHAPE, initialised, normal, seeded, shuffled
 from tests.plain import fitted, flat, least_squares, matched, patches, projected, states
 from tests.properties import assert_close, assert_same_function, assert_same_tensors
 
@@ -141,54 +140,6 @@ def test_weights_of_the_parents_are_those_of_the_part():
     assert_same_function(fused, model, DATA, 1e-8)
 
 
-@each_case(
-    "parts, at, n_parts",
-    [
-        ([1, 0, 1, 0, 1], [2, 0, 3, 1, 2], 2),  # two fused neurons in each part
-        ([0, 1, 1, 2, 3], [0, 1, 1, 2, 3], 4),  # one: channel by channel
-    ],
-)
-def test_sums_and_errors_against_loops(parts, at, n_parts):
-    """Five neurons in parts of three inputs; targets that are no means where a part has one fused neuron."""
-    parts, at, each = torch.tensor(parts), torch.tensor(at), 4 // n_parts
-    scores = torch.rand(5, generator=torch.Generator().manual_seed(1)).double()
-    x, z = normal(40, n_parts, 3), normal(40, 5, seed=1)
-    x[..., -1] = 1
-    halves = [MomentSums(5, 3, bias=True, parts=(parts, n_parts)) for _ in range(2)]
-    whole = MomentSums(5, 3, bias=True, parts=(parts, n_parts))
-    for half, rows in zip(halves, (slice(0, 13), slice(13, 40)), strict=True):
-        half.add(z[rows], x[rows])
-        whole.add(z[rows], x[rows])
-    moments, targets = whole.finish(), weighted_means(at, scores, 4)
-    if each == 1:
-        A = targets.A.clone()
-        A[1:3, 1] = torch.tensor([0.9, 0.4], dtype=torch.float64)
-        targets = Targets(A, targets.totals)
-    for ridge, pull in ((0.0, None), (2.0, None), ("0.3x", None), (2.0, normal(3, 5, seed=2))):
-        solution = solve(moments, ridge, toward=pull)
-        V, W = solution.weights(targets.A), torch.zeros(3, 5).double()
-        for part in range(n_parts):
-            energy = x[:, part, :2].square().sum(0).mean().item()
-            D = {0.0: 0.0, 2.0: 2.0, "0.3x": 0.3 * energy}[ridge] * torch.diag(torch.tensor([1.0, 1.0, 0.0])).double()
-            xx = x[:, part].T @ x[:, part] + D
-            for j in (parts == part).nonzero()[:, 0].tolist():
-                W[:, j] = torch.linalg.solve(xx, x[:, part].T @ z[:, j] + (0 if pull is None else D @ pull[:, j]))
-            own = (parts == part).nonzero()[:, 0]
-            assert_close(solution.gram[own][:, own], W[:, own].T @ xx @ W[:, own], 1e-9)
-        assert (solution.gram[parts[:, None] != parts] == 0).all()
-        assert_close(V, W @ targets.A, 1e-9)
-        f = torch.stack([x[:, k // each] @ V[:, k] for k in range(4)], 1)
-        missed = (f - z @ targets.A).square().sum(0)
-        assert_close(solution.missed(targets.A, V), missed, 1e-9)
-        error = approximation_error(moments, targets, V)
-        assert error == pytest.approx((missed @ targets.totals).item(), rel=1e-9)
-        if each == 1:
-            cross = 2 * (scores * ((f - z @ targets.A)[:, at] * ((z @ targets.A)[:, at] - z)).sum(0)).sum().item()
-            assert cross_error(moments, scores, at, targets, V) == pytest.approx(cross, rel=1e-9)
-    together = halves[0].finish() + halves[1].finish()
-    assert_close(solve(together, 1.0).weights(targets.A), solve(moments, 1.0).weights(targets.A), 1e-12)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["HF-Linear", "KF-Linear"])
 def test_neurons_of_several_levels_side_by_side_keep_their_groups(method):
@@ -260,17 +211,6 @@ def test_layers_over_positions_are_fitted_to_the_means_of_channels():
 # --- scales, and what follows the last layer -----------------------------------------------------------------------------
 
 
-def test_what_follows_the_last_layer_is_not_fitted():
-    parents = pair(scaled)
-    result = METHODS["KF-Linear"](parents, DATA, device="cpu")
-    report = result.levels[-1]
-    with torch.no_grad():
-        z, fused = [states(parent, DATA)["last"] for parent in parents], states(result.model, DATA)["last"]
-    gap = (fused - (z[0] + z[1]) / 2).square().sum().item() * report.scores.sum().item() / 3
-    assert report.approximation_error == pytest.approx(gap, rel=1e-6)
-    assert report.rows == 60 * 49
-
-
 # --- neurons of several kinds ---------------------------------------------------------------------------------------------
 
 
@@ -292,13 +232,3 @@ def test_neurons_of_each_kind_are_matched_where_they_are_made():
     for index, expected in ((0, torch.cat([past, SKIPPED + stream])), (2, stream)):
         first, second = result.levels[index].labels.split(result.levels[index].width)
         assert torch.equal(first.argsort(), second[expected].argsort())
-
-
-def test_neurons_of_one_kind_have_the_mean_of_their_scores_wherever_they_are_made():
-    parents, data = pair(partly), (DATA, labels(60, 3))
-    result = METHODS["KF-Linear"](parents, data, importance="conductance", importance_data="fusion", device="cpu")
-    stem, narrow = (level.scores.view(2, -1) for level in (result.levels[0], result.levels[2]))
-    assert torch.equal(stem[:, SKIPPED:], narrow)
-    first, second = (result.levels[index].labels.view(2, -1) for index in (0, 2))
-    assert torch.equal(first[:, SKIPPED:] - SKIPPED, second)
-    assert (first[:, :SKIPPED] < SKIPPED).all()

@@ -12,7 +12,7 @@ from retrofit_core.inspection.landscape import Landscape
 from retrofit_core.system.device import default_dtype, exact
 from tests.flat import fuse
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, batchnorm_cnn, cnn, labels, normal
+from tests.networks import CNN_SHAPE, cnn, labels, normal
 from tests.properties import assert_same_tensors
 from tests.test_contract import EVERY, FIRST, NETWORKS, case, options_for, reason
 from tests.test_landscape import images_of
@@ -241,13 +241,3 @@ def test_a_fusion_gives_the_same_network_whatever_surrounds_it(name):
         found = work()
     torch.set_float32_matmul_precision("highest")
     assert_same_tensors(found, expected)
-
-
-@each_case("surrounding", SURROUNDINGS)
-def test_scores_are_the_same_whatever_surrounds_them(surrounding):
-    model = batchnorm_cnn().float()
-    expected = importance_scores(model, X, Y, steps=2)
-    with SURROUNDINGS[surrounding]():
-        found = importance_scores(model, X.clone(), Y.clone(), steps=2)  # in inference mode they allow no gradients
-    torch.set_float32_matmul_precision("highest")
-    assert all(torch.equal(ours, theirs) for ours, theirs in zip(found.values, expected.values, strict=True))

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from retrofit_core import METHODS
 from retrofit_core.baselines.watch import correlation, group_sums
@@ -12,7 +11,7 @@ from retrofit_core.graph.graph import load, weights_of
 from retrofit_core.system.duplicates import duplicate
 from tests.families import FOLLOWED, NETWORKS, network
 from tests.marks import each_case
-from tests.networks import initialised, mlp, normal
+from tests.networks import mlp, normal
 from tests.properties import assert_close, assert_same_function, net_of
 from tests.test_own_code import OWN_LAYERS
 
@@ -82,20 +81,6 @@ def test_sums_are_those_of_what_layers_return(name):
     assert next(found, None) is None
 
 
-def test_a_stream_is_recorded_at_its_sums_and_heads_are_apart():
-    make, shape = NETWORKS["vit"]
-    _, groups = net_of(make(), normal(4, *shape))
-    named = {group.name: group for group in groups}
-    assert [point.node.name.partition("_")[0] for point in named["embedding"].points] == ["linear", *["add"] * 4]
-    roles = {(part.name, part.axis): part.role for part in named["embedding"].parts}
-    assert roles["cls", 2] == roles["norm.weight", 0] == "holds"
-    assert roles["embedding.weight", 0] == "makes" and roles["head.weight", 1] == "reads"
-    assert ("head.bias", 0) not in roles
-    heads = {f"blocks.{block}.attention.{kind}[{head}]": 4 for block in (0, 1) for kind in "qv" for head in range(3)}
-    widths = {**heads, "embedding": 12, "blocks.0.mlp.0": 7, "blocks.1.mlp.0": 7, "head": 4}
-    assert {name: group.width for name, group in named.items()} == widths
-
-
 @each_case(
     ("other", "message"),
     [
@@ -106,31 +91,3 @@ def test_a_stream_is_recorded_at_its_sums_and_heads_are_apart():
 def test_networks_that_do_not_correspond_are_refused(other, message):
     with pytest.raises(ValueError, match=message):
         METHODS["ZipIt"].plan([mlp((6, 5, 4)), other], normal(6, 6))
-
-
-class Words(nn.Module):
-    """A stream whose sum and function can be spelled in several ways."""
-
-    def __init__(self, join):
-        super().__init__()
-        self.join, self.a, self.b, self.head = join, nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 3)
-
-    def forward(self, x):
-        h = self.a(x)
-        return self.head(self.join(h.relu(), self.b(h.relu())))
-
-
-@each_case(
-    ("one", "other"),
-    [
-        (lambda h, y: torch.addcmul(h, y, y.tanh(), value=0.3), lambda h, y: h + y * y.tanh() * 0.3),
-        (lambda h, y: y * y.sigmoid(), lambda h, y: F.silu(y)),
-        (lambda h, y: y - y.tanh(), lambda h, y: nn.Tanhshrink()(y)),
-    ],
-)
-def test_one_function_in_two_spellings_is_aligned_alike(one, other):
-    x, pairs = normal(40, 6), [[initialised(Words(join), seed) for seed in range(2)] for join in (one, other)]
-    for method in ("Git-Re-Basin", "ZipIt"):
-        first, second = (METHODS[method](pair, x).model for pair in pairs)
-        for ours, theirs in zip(first.parameters(), second.parameters(), strict=True):
-            assert_close(ours, theirs, 1e-10)

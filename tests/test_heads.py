@@ -50,9 +50,7 @@ def test_joined_networks_can_be_saved_and_fused(tmp_path):
     assert metadata["classes"] == ["a", "b", "c", "d"]
     x = torch.randn(30, 4)
     assert_close(again(x), joined[0](x), 1e-6)
-    shares = torch.tensor([[1.0, 1, 0, 0], [0, 0, 1, 1]])
-    fused = METHODS["KF-Linear"](joined, x, head="shares", class_shares=shares, device="cpu").model
-    assert fused(x).shape == (30, 4)
+    assert METHODS["KF-Linear"](joined, x, device="cpu").model(x).shape == (30, 4)
     conv = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Conv2d(3, 2, 1, bias=False), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     assert joined_heads([conv], [["a", "b"]])[0](torch.randn(2, 1, 6, 6)).shape == (2, 2)
 
@@ -71,54 +69,23 @@ def test_joined_heads_refuse_what_they_cannot_know():
         joined_heads([square], [["a", "b"]])
 
 
-@pytest.mark.parametrize("method", ["KF-Linear", "Ensemble"])
-def test_networks_that_name_other_classes_are_refused(method):
+def test_networks_that_name_other_classes_are_refused():
     networks: list[Any] = [classifier(3), classifier(3, 1)]
     for network, names in zip(networks, (LOW, ["d", "e", "f"]), strict=True):
         network.classes = names
     with pytest.raises(ValueError, match=r"parent 0 tells a, b, c apart, and parent 1 d, e, f.*joined_heads"):
-        METHODS[method](networks, normal(20, 4))
-    METHODS[method](joined_heads(networks, [network.classes for network in networks]), normal(20, 4), device="cpu")
+        METHODS["KF-Linear"](networks, normal(20, 4))
+    METHODS["Ensemble"](joined_heads(networks, [network.classes for network in networks]), normal(20, 4), device="cpu")
     networks[1].classes = ["a", "c", "b"]
     with pytest.raises(ValueError, match="a, c, b"):
-        METHODS[method](networks, normal(20, 4))
+        METHODS["Ensemble"](networks, normal(20, 4))
     networks = [classifier(3), classifier(3, 1)]
     networks[0].config = SimpleNamespace(id2label={0: "cat", 1: "dog", 2: "owl"})
     networks[1].config = SimpleNamespace(id2label={0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"})  # says nothing
     METHODS["Average"](networks, normal(20, 4))
     networks[1].config = SimpleNamespace(id2label={0: "cat", 1: "dog", 2: "hen"})
     with pytest.raises(ValueError, match="hen"):
-        METHODS[method](networks, normal(20, 4))
-
-
-# --- outputs that are not fused ------------------------------------------------------------------------------------------
-
-
-class Auxiliary(nn.Module):
-    """Two heads on one trunk, and features that no layer makes alone."""
-
-    def __init__(self):
-        super().__init__()
-        self.trunk, self.out, self.aux = nn.Linear(4, 8), nn.Linear(8, 3), nn.Linear(8, 3)
-
-    def forward(self, x):
-        h = self.trunk(x).relu()
-        return {"out": self.out(h), "aux": self.aux(h), "features": h}
-
-
-def auxiliary(seed) -> Any:
-    return seeded(seed, Auxiliary).double().eval()
-
-
-@pytest.mark.parametrize("method", ["KF-Linear", "Git-Re-Basin", "KD"])
-def test_a_head_that_is_not_fused_is_named(method):
-    parents = [auxiliary(0), auxiliary(1)]
-    for parameter in parents[0].parameters():
-        parameter.requires_grad_(False)  # frozen, and stays so
-    options = {"epochs": 1} if method in ("KF-Gradient", "KD") else {}
-    with pytest.warns(Notice, match="only the output 'out' is fused. 'aux' lead to other outputs alone"):
-        METHODS[method](parents, normal(30, 4), logits="out", device="cpu", **options)
-    assert not any(parameter.requires_grad for parameter in parents[0].parameters())
+        METHODS["KF-Linear"](networks, normal(20, 4))
 
 
 # --- networks in which more than one level makes the classes: class c stays class c at each of them -------------------

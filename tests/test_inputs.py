@@ -6,7 +6,6 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from retrofit_core import METHODS, compare, giving_logits
-from retrofit_core.fusion.importance.scoring import importance_scores
 from retrofit_core.networks.inputs import each_of
 from tests.marks import each_case, spread
 from tests.networks import initialised, labels, normal
@@ -67,28 +66,6 @@ class Numbers(nn.Module):
         return self.head(h * flag.reshape(-1, 1))
 
 
-class User(nn.Module):
-    """One category for each sample."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.table, self.up, self.head = nn.Embedding(TOKENS, 5), nn.Linear(5, 7), nn.Linear(7, 3)
-
-    def forward(self, user):
-        return self.head(self.up(self.table(user.flatten())).relu())
-
-
-class Time(nn.Module):
-    """One floating-point number for each sample."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.up, self.head = nn.Linear(1, 7), nn.Linear(7, 3)
-
-    def forward(self, time):
-        return self.head(self.up(time.reshape(-1, 1)).relu())
-
-
 def pair(make, *seeds):
     return [initialised(make(), seed) for seed in seeds or (0, 1)]
 
@@ -100,15 +77,6 @@ def mask():
 
 
 INPUTS = {"tokens": (Words, IDS), "dict": (Masked, mask()), "tuple": (Two, (normal(80, 4), normal(80, 2, 5, seed=1)))}
-
-
-#: One number for each sample: a tensor, or several by name.
-SINGLE = {
-    "category": (User, IDS[:, 0]),
-    "time": (Time, normal(80)),
-    "dict": (Numbers, {"user": IDS[:, 0], "time": normal(80), "flag": IDS[:, 1] > 3}),
-    "dict of one": (Time, {"time": normal(80)}),
-}
 
 
 def run(model, inputs):
@@ -162,25 +130,14 @@ def test_two_inputs_are_one_tensor_that_holds_both(name):
     assert torch.allclose(apart(*inputs), joined(together), atol=1e-6)
 
 
-@each_case("name, what", spread(["KF-Linear", "OTFusion", "Average", "Ensemble-Logits", "KD"], SINGLE, 1))
-def test_one_number_for_each_sample_is_a_column_of_numbers(name, what):
-    make, inputs = SINGLE[what]
+@each_case("name", ["KF-Linear", "OTFusion", "KD"])
+def test_one_number_for_each_sample_is_a_column_of_numbers(name):
+    inputs = {"user": IDS[:, 0], "time": normal(80), "flag": IDS[:, 1] > 3}
     column = each_of(inputs, lambda tensor: tensor.reshape(80, 1))
     options = {"epochs": 1} if name == "KD" else {}
-    one = METHODS[name](pair(make), (inputs, Y), **options).model
-    other = METHODS[name](pair(make), (column, Y), **options).model
+    one, other = (METHODS[name](pair(Numbers), (data, Y), **options).model for data in (inputs, column))
     assert torch.allclose(run(one, inputs), run(other, column), atol=1e-9)
     assert run(one, cut(inputs, slice(1))).shape == (1, 3)
-
-
-def test_the_path_of_tokens_is_that_of_their_embeddings():
-    (model,) = pair(Words, 0)
-    embedded = model.table(IDS).detach()
-    model.table = nn.Identity()
-    expected = importance_scores(model, embedded, Y, "conductance")
-    found = importance_scores(pair(Words, 0)[0], IDS, Y, "conductance")
-    assert all(torch.allclose(a, b, rtol=1e-9) for a, b in zip(found.values[1:], expected.values, strict=True))
-    assert found.report["completeness_gap"][1:] == pytest.approx(expected.report["completeness_gap"])
 
 
 # --- every method -----------------------------------------------------------------------------------------------------

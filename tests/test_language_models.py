@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from retrofit_core import METHODS, compare, permuted
+from retrofit_core import METHODS, permuted
 from retrofit_core.system.monitor import Monitor
 from tests.families import TOKENS, WIDTH, Code, network
 from tests.marks import ROOT, each_case, spread
@@ -139,20 +139,6 @@ def test_every_method_takes_logits_of_each_token_or_refuses_them_before_any_work
             return
     with torch.no_grad():
         assert fused(x).shape == models[0](x).shape and fused(x).isfinite().all()
-
-
-def test_next_tokens_are_labels_of_a_comparison():
-    models, x = [network(CAUSAL[1], seed)[0] for seed in range(2)], network(CAUSAL[1])[1]
-    following = torch.cat([x[:, 1:], torch.full((len(x), 1), -100)], 1)
-
-    def likelihood(outputs, labels):
-        return -F.cross_entropy(outputs.flatten(0, 1), labels.flatten()).item()
-
-    board = compare(models, (x, following), (x, following), "average,kf-linear,lp", metric=likelihood, device="cpu")
-    rows = {row["name"]: row for row in board.rows}
-    with torch.no_grad():
-        assert rows["parent 1"]["metric"] == pytest.approx(likelihood(models[1](x), following), rel=1e-5)
-    assert "'tokens.weight' is also read outside its layer" in rows["LP"]["reason"]
 
 
 def of_transformers():

@@ -1,7 +1,5 @@
 """The moment form against the rows themselves, the solve against least squares, Theorems 1 and 2."""
 
-from dataclasses import FrozenInstanceError
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,6 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from retrofit_core.fusion.moments import (
-    Moments,
     MomentSums,
     Rows,
     approximation_error,
@@ -116,21 +113,6 @@ def test_moments_of_different_levels_cannot_be_added():
         rows.moments() + MomentSums(M).finish()
     with pytest.raises(ValueError, match="moments of different levels"):
         rows.moments() + problem(inputs=7)[0].moments()
-
-
-def test_only_finished_sums_can_be_solved():
-    """An accumulator holds upper triangles; what `solve` takes is complete and cannot be changed, also beyond one block."""
-    x, z = normal(60, 300), normal(60, M, seed=1)
-    sums = MomentSums(M, 300)
-    sums.add(z, x)
-    assert not hasattr(sums, "symmetric") and not isinstance(sums, Moments)
-    done = sums.finish()
-    assert_close(solve(done, 1.0).gram, solve(Rows(x, z), 1.0).gram, 1e-9)
-    with pytest.raises(ValueError, match="these sums are finished"):
-        sums.add(z, x)
-    with pytest.raises(FrozenInstanceError):
-        done.rows = 3
-    assert torch.equal(sums.finish().xx, done.xx)
 
 
 # --- the solve -------------------------------------------------------------------------------------------------------

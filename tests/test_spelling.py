@@ -8,14 +8,12 @@ import copy
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from retrofit_core import ensemble
-from retrofit_core.fusion.importance import Conductance
 from retrofit_core.methods import METHODS
-from tests.families import SPELLED, TOKENS, Turned, cached, joined, written
+from tests.families import SPELLED, TOKENS, Turned, cached, written
 from tests.marks import each_case, spread
-from tests.networks import initialised, labels, normal, seeded
+from tests.networks import initialised, normal, seeded
 from tests.properties import assert_close, assert_same_function, untouched
 
 pytestmark = pytest.mark.slow
@@ -41,57 +39,6 @@ def test_networks_are_fused_as_those_in_plain_words(name, method):
     for level, other in zip(result.levels, expected.levels, strict=True):
         for value in ("energy", "grouping_error", "approximation_error"):
             assert getattr(level, value) == pytest.approx(getattr(other, value), rel=1e-6, abs=1e-9, nan_ok=True), value
-
-
-@each_case("name", SPELLED)
-def test_conductance_is_that_of_the_plain_network(name):
-    x, y = normal(8, 6), labels(8, 4)
-    options = {"importance": Conductance(steps=3, data="fusion"), "device": "cpu"}
-    of_spelled, of_plain = (METHODS["KF-Linear"](pair, (x, y), **options).levels for pair in pairs(name))
-    for one, other in zip(of_spelled, of_plain, strict=True):
-        assert_close(one.scores, other.scores, 1e-8)
-
-
-@pytest.mark.parametrize(
-    "join, message",
-    [
-        (
-            lambda n, h: h + F.dropout(n.a(h)),
-            r"Code calls dropout\(\), .* Pass training=self.training|differ from call to call",
-        ),
-        (
-            lambda n, h: h + F.scaled_dot_product_attention(*[n.a(h)[:, None]] * 3, dropout_p=0.5)[:, 0],
-            r"calls scaled_dot_product_attention\(\)|do not compute what it computes for another|differ from call",
-        ),
-        (lambda n, h: h + nn.Dropout()(n.a(h)), "drops at random in evaluation mode too|differ from call to call"),
-        (
-            lambda n, h: h + nn.Linear(8, 8).double()(n.a(h)),
-            "Code calls a Linear that is not one of its|none of its own",
-        ),
-        (
-            lambda n, h: h + nn.BatchNorm1d(8, affine=False)(n.a(h)),
-            "Create it in __init__ as an attribute|more than 1 value per channel",
-        ),
-    ],
-)
-def test_what_differs_from_call_to_call_is_refused(join, message):
-    parents = [initialised(written(joined(join)), seed) for seed in (0, 1)]
-    for method in ("KF-Linear", "KF-Gradient", "OTFusion"):
-        with pytest.raises(ValueError, match=message):
-            METHODS[method](parents, normal(40, 6), device="cpu")
-
-
-def test_what_is_written_through_a_view_is_part_of_the_network():
-    def view(net, x):
-        h = net.stem(x)
-        h.chunk(4, 1)[0].mul_(3.0)
-        return net.head(net.a(h).relu())
-
-    model, x = initialised(written(view), 1), normal(60, 6)
-    for method, options in {"KF-Linear": {"ridge": 0.0}, "ZipIt": {}, "OTFusion": {}}.items():
-        fused = METHODS[method]([model, copy.deepcopy(model)], x, device="cpu", **options).model
-        with torch.no_grad():
-            assert_close(fused(x), model(x), 1e-8)
 
 
 def test_an_ensemble_gives_each_member_the_input_as_it_was():

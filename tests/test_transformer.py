@@ -12,7 +12,7 @@ from retrofit_core.fusion.alignment import reordered_tensors
 from retrofit_core.graph.graph import load, weights_of
 from retrofit_core.networks.architectures import build
 from tests.families import NETWORKS, VIT, network
-from tests.marks import each_case, spread
+from tests.marks import each_case
 from tests.networks import VGG_SHAPE, initialised, mlp, normal, shuffled
 from tests.properties import assert_close, assert_same_function, net_of, untouched
 
@@ -158,18 +158,6 @@ def test_equals_the_steps_in_plain_lines(mode):
 
 
 @pytest.mark.slow
-@each_case("name, mode", spread(NAMES, MODES, 1))
-def test_a_shuffled_copy_is_found_again(name, mode):
-    make, shape = PAIRS[name]
-    model, x = make(), normal(20, *shape)
-    twin = shuffled(model, x, 3)
-    assert_same_function(twin, model, x, 1e-10)
-    fused = transformer_otfusion([model, twin, twin], x, mode=mode, solver="exact").model
-    for key, tensor in weights_of(fused).items():
-        assert_close(tensor, weights_of(model)[key], 1e-10)
-
-
-@pytest.mark.slow
 @each_case("name, mode", zip(NAMES, MODES, strict=True))
 def test_exchanged_heads_are_found_again(name, mode):
     """Heads may change places as wholes; OTFusion, which keeps them apart, does not see it."""
@@ -220,34 +208,7 @@ def test_networks_without_neurons_that_may_be_exchanged_are_averaged():
     assert_same_function(transformer_otfusion([first, second], x).model, average([first, second]), x, 1e-12)
 
 
-@pytest.mark.slow
-def test_networks_that_do_not_go_together_are_refused():
-    x = normal(6, *VGG_SHAPE)
-    for other in (vit(heads=2), vit(depth=1), vit(classes=3)):
-        with pytest.raises(ValueError, match="parent 1|4 and 3 classes"):
-            transformer_otfusion([vit(), other], x)
-
-
 # --- groups and tokens --------------------------------------------------------------------------------------------------
-
-
-def groups_apart(model, x):
-    return apart(net_of(model, x)[0], model)
-
-
-def test_makers_of_a_stream_are_apart_and_sums_join_them():
-    found, junctions = groups_apart(vit(), normal(3, *VGG_SHAPE))
-    groups = {group.name: group for group in found}
-    made = ["embedding", "cls", "positions", "blocks.0.attention.o", "blocks.0.mlp.3"]
-    assert all(groups[name].width == 12 and name not in junctions for name in made)
-    assert junctions == {
-        "blocks.0.norm1": ("positions", "embedding"),
-        "blocks.0.norm2": ("blocks.0.norm1", "blocks.0.attention.o"),
-        "blocks.1.norm1": ("blocks.0.norm2", "blocks.0.mlp.3"),
-        "blocks.1.norm2": ("blocks.1.norm1", "blocks.1.attention.o"),
-        "norm": ("blocks.1.norm2", "blocks.1.mlp.3"),
-    }
-    assert [groups[f"blocks.0.attention.{kind}"].width for kind in "qkv"] == [12, 12, 12]
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from torch import nn
 
 from retrofit_core import METHODS, fuse
 from retrofit_core.fusion.fit import Gradient, Ridge
-from retrofit_core.fusion.grouping import GROUPINGS, Grouper, Grouping, KMeans
+from retrofit_core.fusion.grouping import Grouper, Grouping, KMeans
 from retrofit_core.fusion.importance import Conductance, Custom, DeepLift, Importance
 from retrofit_core.system.settings import Range, setting
 from tests.marks import each_case
@@ -91,7 +91,6 @@ def test_a_score_may_return_arrays_and_take_keywords():
 
 
 @pytest.mark.slow
-@each_case("by", ["function", "class", "value", "name"])
 @each_case(
     "returned, message",
     [
@@ -103,18 +102,12 @@ def test_a_score_may_return_arrays_and_take_keywords():
         (lambda m, d: torch.arange(m) % d, r"must return Grouping\(labels, width=8, cost\)"),
     ],
 )
-def test_a_grouping_of_ones_own_is_checked(returned, message, by, monkeypatch):
-    @dataclasses.dataclass(frozen=True)
-    class Own(Grouper):
-        def __call__(self, gram, scores, widths, width, *, generator=None):
-            return returned(len(scores), width)
-
+def test_a_grouping_of_ones_own_is_checked(returned, message):
     def function(gram, scores, widths, width, *, generator=None):
         return returned(len(scores), width)
 
-    monkeypatch.setitem(GROUPINGS, "own", Own)
     with pytest.raises(ValueError, match=message):
-        fuse(pair(), X, grouping={"function": function, "class": Own, "value": Own(), "name": "own"}[by])
+        fuse(pair(), X, grouping=function)
 
 
 # --- a new score and a new grouping ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from retrofit_core.methods import METHODS
 from retrofit_core.networks.wrappers import unwrapped
 from tests.marks import each_case, spread
 from tests.networks import labels, mlp, normal
-from tests.properties import assert_close, untouched
+from tests.properties import assert_close
 from tests.test_contract import options_for
 
 
@@ -75,21 +75,6 @@ def _forgetting():
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
-
-
-@pytest.mark.slow
-@each_case("method", [name for name in METHODS if name != "Auto"])
-def test_every_method_gives_what_it_gives_of_the_networks_inside(method):
-    x, y = normal(60, 6), labels(60, 3)
-    options = options_for(method, pair(), 3) | {"device": "cpu"}
-    wrapped = wrapped_pair("compiled", x)
-    if "base" in options:
-        options["base"] = mlp((6, 8, 3), seed=3)
-    with untouched(*wrapped):
-        result = METHODS[method](wrapped, (x, y), **options)
-    expected = METHODS[method](pair(), (x, y), **options)
-    with torch.no_grad():
-        assert_close(result.model(x), expected.model(x), 1e-10)
 
 
 @pytest.mark.slow

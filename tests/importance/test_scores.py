@@ -2,15 +2,13 @@
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
 
-from retrofit_core.fusion.importance import IMPORTANCE, Conductance, DeepLift, Neurons, Scores
+from retrofit_core.fusion.importance import IMPORTANCE, Conductance, Neurons, Scores
 from retrofit_core.fusion.importance.scoring import importance_scores, parents_scores
 from retrofit_core.graph.network import networks_of
 from retrofit_core.system.monitor import Monitor
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, cnn, initialised, labels, mlp, normal, residual
+from tests.networks import CNN_SHAPE, cnn, labels, mlp, normal, residual
 from tests.properties import assert_close, untouched
 
 
@@ -137,44 +135,3 @@ def test_mixed_precision_keeps_the_ranks():
 
 
 # --- deepLIFT: complete where its rules are exact, refused where they do not hold (equal to Captum: tests/graph) ------
-
-
-class Functional(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b = nn.Linear(5, 4), nn.Linear(4, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.b(F.relu(self.a(x)))
-
-
-class Reused(Functional):
-    def __init__(self) -> None:
-        super().__init__()
-        self.relu, self.c = nn.ReLU(), nn.Linear(4, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.b(self.relu(self.c(self.relu(self.a(x)))))
-
-
-class Hard(Functional):
-    def __init__(self) -> None:
-        super().__init__()
-        self.act = nn.Hardswish()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.b(self.act(self.a(x)))
-
-
-def test_functions_and_modules_used_twice_follow_the_rules():
-    scores = raw(DeepLift(), initialised(Reused(), 0), normal(8, 5), labels(8, 3))
-    assert max(scores.report["completeness_gap"]) < 1e-9 and scores.report["without_rule"] == []
-
-
-def test_places_without_a_rule_are_refused_unless_the_gradient_may_stand_in():
-    model, x, y = initialised(Hard(), 0), normal(8, 5), labels(8, 3)
-    with pytest.raises(ValueError, match=r"DeepLIFT has no rule for hardswish\(\) in 'act'.*fallback"):
-        raw(DeepLift(), model, x, y)
-    scores = raw(DeepLift(fallback="gradient"), model, x, y)
-    assert scores.report["without_rule"] == ["hardswish() in 'act'"]
-    assert scores.report["completeness_gap"][0] > 1e-3  # and says by how much it misses
