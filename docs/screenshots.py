@@ -36,8 +36,6 @@ LAST = {
 WINDOWS = {"wide": (1280, 1240), "phone": (390, 1240), "projector": (1920, 1080)}
 #: A fusion that takes long enough to be seen at work.
 RUNNING = "/?view=new&preset=sharded&method=KF-Gradient&samples=400&fusion-seed=7"
-#: A landscape that takes long enough to be seen growing.
-GROWING = "/landscape?run=hf-linear&resolution=51"
 LARGEST = 500_000  # bytes of an image
 
 
@@ -129,30 +127,6 @@ def work(open_page: Callable[..., Page], address: str) -> None:
     page.get_by_role("heading", name="Where is something lost?").wait_for()  # nothing is left at work
 
 
-def measuring(open_page: Callable[..., Page], address: str) -> None:
-    """A landscape that is being measured, once its coarse picture is there; it is cancelled afterwards."""
-    page = open_page("wide")
-    page.goto(address + GROWING)
-    settle(page, "landscape")
-    page.get_by_text("Measure another landscape of this run").click()
-    page.get_by_role("button", name="Start", exact=True).click()
-    page.locator("[aria-label*='of 2601 points are measured']").first.wait_for()
-    page.evaluate("document.querySelector('[data-testid=stMain]').scrollTo(0, 0)")
-    page.mouse.move(5, 5)  # away from the button's help
-    page.wait_for_function(
-        """() => {
-            const words = document.querySelector("[aria-label*='of 2601 points are']")?.getAttribute('aria-label') || '';
-            const planes = [...document.querySelectorAll('.js-plotly-plot')];
-            return Number((words.match(/(\\d+) of 2601 points are/) || [0, 0])[1]) > 24 && planes.length === 2
-                && planes.every(one => one.querySelector('.heatmaplayer image'));
-        }""",
-        polling="raf",
-    )
-    shoot(page, "landscape-measuring-wide-light")
-    page.get_by_role("button", name="Cancel", exact=True).click()
-    page.get_by_role("button", name="Cancel", exact=True).wait_for(state="hidden")  # nothing is left at work
-
-
 def learning(open_page: Callable[..., Page]) -> None:
     """A step of the explanation, which is a file of its own."""
     with tempfile.TemporaryDirectory() as folder:
@@ -196,7 +170,6 @@ def main() -> None:
         drawn(page, 2, ".contourlayer path")
         shoot(page, "landscape-lecture-light")
         work(open_page, address)
-        measuring(open_page, address)
         learning(open_page)
         browser.close()
 

@@ -15,12 +15,12 @@ PAGES = [
     ("/?run=kf-linear", 2),
     ("/?view=new&preset=four", 0),
     pytest.param("/?view=runs", 0, marks=pytest.mark.long),
-    (f"{LEVEL}grouping", 3),
+    (f"{LEVEL}grouping", 2),
     *(
         pytest.param(LEVEL + step, 2, marks=pytest.mark.long)
         for step in ("activations", "importance", "targets", "fit")
     ),
-    ("/landscape?run=hf-linear&point=7-7", 3),
+    ("/landscape?run=hf-linear", 3),
     pytest.param(COMPARE, 1, marks=pytest.mark.long),
     pytest.param("/paper", 4, marks=pytest.mark.long),
 ]

@@ -15,7 +15,6 @@ from retrofit_app.figures.landscape import (
     place_words,
 )
 from retrofit_app.figures.landscape.words import shares
-from tests.marks import each_case
 
 from .surveys import invented
 
@@ -33,7 +32,7 @@ def networks(picture):
 
 
 def targets(picture):
-    return next(trace for trace in traces(picture, "scatter") if trace.customdata is not None)
+    return next(trace for trace in traces(picture, "scatter") if trace.marker.symbol == "square")
 
 
 def test_contours_go_through_the_measured_points():
@@ -61,24 +60,10 @@ def test_the_loss_above_the_clip_is_hatched_and_counted_and_the_accuracy_never()
     assert patterns(landscape_plane(survey, "accuracy", LIGHT)) == []
 
 
-@each_case("finished", [0, 7])
-def test_cells_that_are_not_measured_are_hatched(finished):
-    survey = invented(finished=finished)
-    picture = landscape_plane(survey, "loss", LIGHT)
-    assert not traces(picture, "contour") and patterns(picture) == ["x"]
-    assert len(targets(picture).x) == finished
-    if finished:
-        (cells,) = traces(picture, "heatmap")
-        assert cells.z[0][0] == pytest.approx(survey.loss[0, 0].item())
-        assert f"{finished} of 25 points are measured" in picture.alt
-    else:
-        assert not traces(picture, "heatmap") and "No point of the grid is measured yet." in picture.alt
-
-
-def test_every_measured_point_can_be_clicked_and_says_loss_accuracy_and_mixture():
+def test_every_measured_point_says_loss_accuracy_and_mixture():
     survey = invented()
     marks = targets(landscape_plane(survey, "accuracy", LIGHT))
-    assert len(marks.x) == 25 and list(marks.customdata[7]) == [1, 2]
+    assert len(marks.x) == 25
     assert "loss 10.00, accuracy 55.0" in marks.hovertext[7] and "% A +" in marks.hovertext[7]
 
 

@@ -4,7 +4,6 @@ A reader whose values `str` does not write has a method `write`, its inverse.
 """
 
 import math
-import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
@@ -54,17 +53,6 @@ def path(text: str) -> str:
     if "\0" in text:
         raise ValueError("it is the path of a file or folder")
     return text
-
-
-def matching(pattern: str, what: str) -> Reader:
-    """A text of this form, or an empty one."""
-
-    def read(text: str) -> str:
-        if text and not re.fullmatch(pattern, text):
-            raise ValueError(what)
-        return text
-
-    return read
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,6 @@ def begin(entry: Entry, config: Any) -> Work:
     wanted = work_at(entry, config.kind, config.key(entry.folder), config.to_json())
     if not config.is_done(wanted):
         words = ["--record", str(entry.folder), *config.words()]
-        words += ["--tuned", str(work_at(entry, FINETUNING, config.tuned).folder)] if config.tuned else []
         words += ["--device", entry.config.get("device") or "auto", "--out", str(wanted.folder)]
         words.append("--resume" if config.kind == FINETUNING else "--overwrite")
         worker.begin(worker.Job(wanted, tuple(words), entry.base, _within(entry)))

@@ -3,7 +3,7 @@ Work in progress looks the same everywhere."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -56,8 +56,6 @@ class Shelf:
     """Turns a work's settings into its config"""
     until_run: bool = False
     """Whether opening another run resets the choice"""
-    elsewhere: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters that concern one piece of work, with their values for another"""
 
     def of(self, entry: runs.Entry) -> list[Work]:
         """All of a run's work, last started first."""
@@ -83,11 +81,11 @@ class Shelf:
 
     def begin(self, entry: runs.Entry, config: Any) -> None:
         """Start the requested work, and show it; raises as `followups.begin`."""
-        self.scope.change(**self.key_of(followups.begin(entry, config).name))
+        self.show(followups.begin(entry, config).name)
 
-    def key_of(self, name: str) -> dict[str, Any]:
-        """The parameters that show the work with this key."""
-        return {self.parameter: name, **self.elsewhere}
+    def show(self, key: str) -> None:
+        """Show the work with this key; for callbacks."""
+        self.scope.change(**{self.parameter: key})
 
 
 def chooser(shelf: Shelf, every: Sequence[Work], title: Callable[[Work], str], help: str) -> None:
@@ -159,8 +157,8 @@ def start_or_show(
             "Show it",
             key=f"show-{shelf.scope.page}",
             icon=":material/visibility:",
-            on_click=shelf.scope.change,
-            kwargs=shelf.key_of(work.name),
+            on_click=shelf.show,
+            args=(work.name,),
             help=done,
         )
     elif st.button(
@@ -234,4 +232,4 @@ def _delete(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work]) 
         st.session_state[f"{shelf.what}-problem"] = f"Not deleted: {error}"
         return
     # The address then names none and shows the first: if that is the deleted one, the next.
-    shelf.scope.change(**shelf.key_of(every[0].name))
+    shelf.show(every[0].name)

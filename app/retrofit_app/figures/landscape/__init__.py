@@ -1,6 +1,6 @@
 """Landscapes: planes with their networks, lines between them, words; a file for each."""
 
-from .paths import loss_path, nearest_path, paths_of
+from .paths import loss_path, paths_of
 from .plane import landscape_plane
 from .scale import KINDS, PAPER
 from .words import (

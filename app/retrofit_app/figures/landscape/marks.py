@@ -51,7 +51,6 @@ def networks(survey: Any, kind: str, hidden: bool) -> list[Trace]:
             ["#000000" if on else "#FFFFFF" for on in on_plane],
             [1.5 if on else 2.5 for on in on_plane],
         ),
-        unselected={"marker": {"opacity": 1}, "textfont": {"color": "#FFFFFF"}},
     )
     return [marks]
 

@@ -19,19 +19,6 @@ def paths_of(survey: Any) -> list[tuple[str, str]]:
     return list(combinations(survey.through, 2))
 
 
-def nearest_path(survey: Any, row: int, column: int) -> int:
-    """The index in `paths_of` of the line closest to a grid point."""
-    point = np.array([float(survey.xs[column]), float(survey.ys[row])])
-    corners = {marker.name: np.array([marker.x, marker.y]) for marker in survey.markers}
-
-    def distance(path: tuple[str, str]) -> float:
-        start, end = corners[path[0]], corners[path[1]]
-        along = np.clip((point - start) @ (end - start) / ((end - start) @ (end - start)), 0, 1)
-        return float(np.linalg.norm(start + along * (end - start) - point))
-
-    return min(range(len(paths_of(survey))), key=lambda index: distance(paths_of(survey)[index]))
-
-
 def loss_path(path: Any, palette: Palette) -> Picture:
     """Loss and accuracy on the straight line between two networks, with the barrier.
 

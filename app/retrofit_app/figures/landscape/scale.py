@@ -28,11 +28,6 @@ def key_of(kind: str, palette: Palette) -> dict[str, Any]:
     return colour_key(values.tolist(), texts, palette)
 
 
-def finite(values: np.ndarray, finished: np.ndarray) -> np.ndarray:
-    chosen = values[finished]
-    return chosen[np.isfinite(chosen)]
-
-
 # --- values between measured points ---------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..words import lettered, listing, number, percent
-from .scale import PAPER, finite
+from .scale import PAPER
 
 
 def short(name: str) -> str:
@@ -60,15 +60,15 @@ def average_words(survey: Any) -> str:
 def better_words(survey: Any) -> str:
     """The grid's lowest loss and highest accuracy if no marked network has as good ones, and whether one point of the grid has
     both; empty if neither is so."""
-    found, places, finished = [], [], survey.finished.numpy()
+    found, places = [], []
     for kind, best in (("loss", min), ("accuracy", max)):
         network = best(survey.markers, key=lambda marker: getattr(marker, kind))
         values = getattr(survey, kind).numpy()
-        grid, own = best(finite(values, finished)), getattr(network, kind)
+        grid, own = best(values[np.isfinite(values)]), getattr(network, kind)
         value, marked = values_words(kind, float(grid)), values_words(kind, own)
         if best(grid, own) != own and value != marked:
             found.append(f"{kind} {value} ({short(network.name)} {marked})")
-            places.append((values == grid) & finished)
+            places.append(values == grid)
     apart = " at another point" if len(places) == 2 and not (places[0] & places[1]).any() else ""
     return f"Some mixtures beat every marked network on these images: {listing(found)}{apart}." if found else ""
 
@@ -109,10 +109,7 @@ def place_words(survey: Any, x: float, y: float) -> str:
 def shares(survey: Any, x: float, y: float) -> tuple[float, float, float]:
     """The mixture of the three networks at a point of the plane; they sum to one."""
     corners = {marker.name: marker for marker in survey.markers}
-    try:
-        _, second, third = (corners[name] for name in survey.through)
-    except KeyError:  # not measured yet
-        return 1.0, 0.0, 0.0
+    _, second, third = (corners[name] for name in survey.through)
     towards_third = y / third.y
     towards_second = (x - towards_third * third.x) / second.x
     return 1 - towards_second - towards_third, towards_second, towards_third
@@ -121,16 +118,9 @@ def shares(survey: Any, x: float, y: float) -> tuple[float, float, float]:
 def plane_words(survey: Any, kind: str) -> str:
     """The networks' values, the grid's extremes, and how much is hatched."""
     at = [f"{lettered(marker.name)} {values_words(kind, getattr(marker, kind))}" for marker in survey.markers]
-    text = f"{kind.capitalize()} of the networks themselves: {listing(at)}." if at else ""
-    finished = survey.finished.numpy()
-    values = getattr(survey, kind).numpy()[finished]
-    if not len(values):
-        return f"{text} No point of the grid is measured yet.".strip()
+    values = getattr(survey, kind).numpy()
     low, high = float(np.min(values)), float(np.max(values))
+    text = f"{kind.capitalize()} of the networks themselves: {listing(at)}."
     text += f" The grid has {values_words(kind, low)} to {values_words(kind, high)}."
-    if kind == "loss" and (above := int((values > PAPER).sum())):
-        hatched = "Hatched: " if finished.all() else ""
-        text += f" {hatched}{above} of {len(values)} points are above {PAPER}."
-    if not finished.all():
-        text += f" {int(finished.sum())} of {finished.size} points are measured; the others are hatched crosswise."
-    return text.strip()
+    above = int((values > PAPER).sum()) if kind == "loss" else 0
+    return text + (f" Hatched: {above} of {values.size} points are above {PAPER}." if above else "")

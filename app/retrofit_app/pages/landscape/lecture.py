@@ -26,7 +26,7 @@ def lecture(entry: runs.Entry, palette: Palette, work: Work, look: Drawing) -> N
     survey = readings.survey_of(work)
     paths = paths_of(survey)
     average = average_words(survey)
-    answers = [*filter(None, [average]), headline(survey) or "This landscape is not complete."]
+    answers = [*filter(None, [average]), headline(survey)]
     shown = min(lectures.LECTURE.current("shown"), len(answers))
     with st.container(gap="xsmall", key="landscape"):
         if not (ratio := lectures.begin()):

@@ -25,7 +25,7 @@ def page() -> None:
     if entry.state != "done":
         widgets.why("This run is not finished, so it has no fused network yet. Choose another run on the left.")
         return
-    if any(work.has_content for work in LANDSCAPES.of(entry)):
+    if any(work.state == "done" for work in LANDSCAPES.of(entry)):
         lectures.way_in("both planes", "lines between the networks")
     body(entry, palette)
 
@@ -38,7 +38,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
     look = parameters.drawing(LANDSCAPES.parameter_of(entry, every))
     chosen = LANDSCAPES.work_of(entry, every, look.map)
     is_lecture = lectures.read().lecture
-    if is_lecture and chosen is not None and chosen.has_content and not chosen.going:
+    if is_lecture and chosen is not None and chosen.state == "done":
         lecture.lecture(entry, palette, chosen, look)
         return
     if is_lecture:
@@ -67,13 +67,11 @@ def finished(
 ) -> None:
     """Draw a landscape that is not being measured: its pictures, or why there are none."""
     if chosen.state != "done":
-        works.stopped(LANDSCAPES, entry, chosen, every, part="the measured points are shown", label="Measure again")
-    if not chosen.has_content:
+        works.stopped(LANDSCAPES, entry, chosen, every, part="nothing of it is shown", label="Measure again")
         chooser(every)
         return
     drawn.landscape(entry, palette, chosen, look, lambda: chooser(every))
-    if chosen.state == "done":
-        works.delete(LANDSCAPES, entry, chosen, every)
+    works.delete(LANDSCAPES, entry, chosen, every)
 
 
 def chooser(every: Sequence[Work]) -> None:
@@ -86,14 +84,13 @@ def title(work: Work) -> str:
     settings = work.settings
     facts = settings["landscape"]
     spanning = ", ".join(short(name) for name in settings["through"])
-    tuned = ", fine-tuned" if settings.get("tuned") and "fine-tuned" not in spanning else ""
-    return f"{spanning}{tuned} · {facts['resolution']}² points, {facts['images']} images, seed {facts['seed']}"
+    return f"{spanning} · {facts['resolution']}² points, {facts['images']} images, seed {facts['seed']}"
 
 
 def growing(work: Work) -> None:
     """Draw the progress."""
     share, words = progress(readings.survey_of(work) if work.has_content else None)
-    stops = "Stops after the current point. The measured points are shown then."
+    stops = "Stops after the current point."
     works.progress(work.folder, share, words, stops, "cancel-landscape")
 
 
