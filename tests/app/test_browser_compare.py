@@ -2,7 +2,7 @@
 
 import pytest
 
-from .browsing import at_rest, choose
+from .browsing import at_rest
 
 pytestmark = pytest.mark.browser
 PAGE = "/compare?runs=kf-gradient|kf-linear|hf-gradient"
@@ -34,20 +34,3 @@ def test_ticked_runs_lead_to_the_page(open_page):
     page.wait_for_url("**/compare?*runs=*")
     drawn(page)
     assert names(page)[:2] == ["HF-Gradient", "KF-Linear"]
-
-
-@pytest.mark.long
-def test_the_order_is_a_step_of_back_and_comes_back_with_the_menu(open_page):
-    page = open_page(PAGE)
-    drawn(page)
-    assert names(page)[:3] == ["KF-Gradient", "KF-Linear", "HF-Gradient"]
-    choose(page, "Order", "accuracy", "accuracy", "**order=accuracy*")
-    page.locator(".retrofit-book tbody tr:nth-child(2) th", has_text="KF-Linear").first.wait_for()
-    page.go_back()
-    page.locator(".retrofit-book tbody tr:nth-child(2) th", has_text="KF-Gradient").first.wait_for()
-    at_rest(page)
-    page.get_by_role("link", name="Landscape").click()
-    page.wait_for_url("**/landscape*")
-    at_rest(page)
-    page.get_by_role("link", name="Compare").click()
-    page.wait_for_url("**/compare?*runs=kf-gradient*")

@@ -45,18 +45,6 @@ def test_a_link_opens_the_same_slide(runs_folder):
     assert page.query_params["lecture"] == "1" and "How many test images" in words(page)
 
 
-def test_runs_side_by_side_are_revealed_row_by_row(runs_folder):
-    page = spoken("compare", runs="kf-linear|hf-gradient")
-    table = html(page, "retrofit-book")
-    assert clean(page) and table.count("?") == 6 and "network A" in table and "ensemble" in table
-    assert "Runs" not in {box.label for box in page.multiselect} and "is the best with" not in words(page)
-    assert html(press(page, "PageDown"), "retrofit-book").count("?") == 3
-    press(page, "PageDown")
-    assert "?" not in html(page, "retrofit-book") and "is the best with" in words(page)
-    press(page, "page")
-    assert clean(page) and "lecture" not in page.query_params and page.multiselect
-
-
 @each_case(("name", "address"), [("levels", {"level": "features.0"}), ("levels", {"step": "fit"}), ("landscape", {})])
 def test_a_lecture_has_a_way_out_and_nothing_wrong(runs_folder, name, address):
     page = spoken(name, run="kf-linear", **address)

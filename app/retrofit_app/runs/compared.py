@@ -7,11 +7,10 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 from retrofit_app.figures import letter
-from retrofit_core.catalogue import CATALOGUE
 from retrofit_core.runs.config import title_of
 from retrofit_core.runs.store import FINETUNING, Work
 
@@ -40,8 +39,6 @@ class FusedNetwork:
     """Its measurements: accuracy, per_class, loss, calibration_error, samples; empty if there are none"""
     seconds: float | None
     """Time to make it"""
-    file: Path
-    """Its checkpoint"""
     settings: dict[str, str]
     """Everything its numbers depend on, in words"""
     tuning: Mapping[str, Any] | None = None
@@ -111,7 +108,7 @@ class Group:
     rows: tuple[Row, ...]
     """The compared runs' rows, in order"""
     references: tuple[Row, ...]
-    """Parents, ensemble, plain average and best baseline, as far as known"""
+    """Parents, ensemble and plain average, as far as known"""
     classes: tuple[str, ...]
     """Names; () if nothing was measured"""
 
@@ -147,7 +144,6 @@ def networks_of(entry: Entry, weighed: bool = True) -> list[FusedNetwork]:
         entry.name,
         entry.metrics.get("networks", {}).get("fused", {}),
         entry.status.get("seconds"),
-        entry.folder / "fused.safetensors",
         decided,
     )
     return [
@@ -177,7 +173,6 @@ def _tuned(fused: FusedNetwork, kept: Work) -> FusedNetwork:
         f"{fused.id}+{kept.name}",
         facts,
         None if seconds is None or fused.seconds is None else fused.seconds + seconds,
-        kept.folder / followups.TUNED,
         {**fused.settings, **words},
         kept.settings,
     )
@@ -190,27 +185,16 @@ def title(entry: Entry, weighed: bool = True) -> str:
     return title_of(config["method"], importance, config.get("options")) + methods.auto_words(entry)
 
 
-def groups(entries: Sequence[Entry], known: Iterable[Entry], apart: bool = False) -> list[Group]:
-    """The compared runs grouped by what they fused, ordered by each group's first run.
-
-    Args:
-        known: all runs, searched for the best baseline.
-        apart: give each seed its own row.
-    """
+def groups(entries: Sequence[Entry]) -> list[Group]:
+    """The compared runs grouped by what they fused, ordered by each group's first run."""
     together: dict[Any, list[Entry]] = {}
     for entry in entries:
         together.setdefault(kind(entry), []).append(entry)
-    others = [entry for entry in known if entry.state == "done" and entry.accuracy is not None]
     importance = shared_importance(entries)
-    made = [
-        _group(members, [entry for entry in others if kind(entry) == fused], apart, importance)
-        for fused, members in together.items()
-    ]
+    made = [_group(members, importance) for members in together.values()]
     titles = [group.title for group in made]
     return [
-        group
-        if titles.count(group.title) == 1
-        else replace(group, title=f"{group.title}, of run {group.entry.title or group.entry.name}")
+        group if titles.count(group.title) == 1 else replace(group, title=f"{group.title}, of run {group.entry.name}")
         for group in made
     ]
 
@@ -238,38 +222,42 @@ def default(entries: Sequence[Entry], shown: Entry) -> tuple[str, ...]:
     return tuple(entry.name for entry in finished if entry.name in (first.name, *same[:1]))
 
 
-def _group(entries: Sequence[Entry], known: Sequence[Entry], apart: bool, importance: str) -> Group:
+def _group(entries: Sequence[Entry], importance: str) -> Group:
     networks = [network for entry in entries for network in networks_of(entry, weighed=not importance)]
-    measured = next((entry for entry in (*entries, *known) if entry.metrics.get("networks")), None)
-    beside = references(measured) if measured else []
-    baseline = _best_baseline(known, [network.id for network in networks])
-    first = measured or entries[0]
+    measured = next((entry for entry in entries if entry.metrics.get("networks")), None)
     return Group(
         f"{networks_words(entries[0])} on {PurePath(entries[0].config.get('data', '')).name}"
         + (f", {importance} importance" if importance else ""),
-        first,
-        tuple(_rows(networks, apart)),
-        (*beside, *([baseline] if baseline else [])),
+        measured or entries[0],
+        tuple(_rows(networks)),
+        tuple(references(measured)) if measured else (),
         tuple(measured.metrics["classes"]) if measured else (),
     )
 
 
-def _rows(networks: Sequence[FusedNetwork], apart: bool) -> list[Row]:
+def _rows(networks: Sequence[FusedNetwork]) -> list[Row]:
+    """One for each fusion, whatever its seed; the most accurate first."""
     together: dict[Any, list[FusedNetwork]] = {}
     for network in networks:
         alike = tuple((name, value) for name, value in network.settings.items() if name != SEED)
-        together.setdefault(network.id if apart else (network.name, alike), []).append(network)
+        together.setdefault((network.name, alike), []).append(network)
     rows = [
         Row(
-            members[0].name + (f", seed {members[0].settings.get(SEED)}" if apart else ""),
+            members[0].name,
             FUSED,
             members[0].id,
-            tuple(network.facts for network in sorted(members, key=_seed) if network.facts),  # same seeds are paired
+            # The same seeds are paired.
+            tuple(
+                network.facts
+                for network in sorted(members, key=lambda one: one.settings.get(SEED, ""))
+                if network.facts
+            ),
             tuple(members),
         )
         for members in together.values()
     ]
-    return [replace(row, name=row.name + _apart(row, rows)) for row in rows]
+    rows = [replace(row, name=row.name + _apart(row, rows)) for row in rows]
+    return sorted(rows, key=lambda row: -(row.accuracy or 0.0))
 
 
 def _apart(row: Row, rows: Sequence[Row]) -> str:
@@ -278,10 +266,6 @@ def _apart(row: Row, rows: Sequence[Row]) -> str:
     names = [name for name in different(of_name) if name != SEED]
     value = row.networks[0].settings.get(names[0], "") if len(names) == 1 else ""
     return f", {names[0]} {value}" if 0 < len(value) <= SHORT else ""
-
-
-def _seed(network: FusedNetwork) -> str:
-    return network.settings.get(SEED, "")
 
 
 def references(entry: Entry) -> list[Row]:
@@ -296,23 +280,3 @@ def references(entry: Entry) -> list[Row]:
         if "average" in networks:
             rows.append(Row("plain average", REFERENCE, "average", (networks["average"],)))
     return rows
-
-
-def _best_baseline(known: Sequence[Entry], compared: Sequence[str]) -> Row | None:
-    """The most accurate baseline run, unless it is compared anyway."""
-    candidates = [entry for entry in known if _is_baseline(entry)]
-    best = max(candidates, key=lambda entry: entry.accuracy or 0.0, default=None)
-    if best is None or best.name in compared:
-        return None
-    network = networks_of(best)[0]
-    return Row(f"best baseline: {network.name}", REFERENCE, network.id, (network.facts,), (network,))
-
-
-def _is_baseline(entry: Entry) -> bool:
-    """Whether a run makes one network by averaging, matching or distilling, and it differs from the plain average."""
-    known = CATALOGUE.get(entry.config["method"])
-    if known is None or known.value in ("Retrofit", "Auto", "Ensembling"):
-        return False
-    networks = entry.metrics.get("networks", {})
-    average = networks.get("average", {}).get("per_class")
-    return average is None or networks["fused"]["per_class"] != average

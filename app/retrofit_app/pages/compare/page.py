@@ -3,14 +3,13 @@
 import streamlit as st
 
 from retrofit_app import widgets
-from retrofit_app.shell import lectures, picker
+from retrofit_app.shell import picker
 
 from . import side
 
 
 def page() -> None:
     """Draw the comparison."""
-    lectures.way_in("the table, whose rows are revealed one after the other", "slides")
     with st.container(key="heading"):
         st.title("Which network is better, and at what?", anchor=False)
     side.side(picker.choice(), widgets.palette())

@@ -32,27 +32,13 @@ MOST_NAMES = 3  # run names in a cell
 ONE_SEED = "† A single seed: how much another seed changes the result is unknown."
 
 
-def side_by_side(groups: Sequence[Group], order: str) -> Table:
+def side_by_side(groups: Sequence[Group]) -> Table:
     """All compared runs, with each group's references below it."""
     lines = []
     for group in groups:
         lines.append(Line((), heading=heading(group)))
-        lines += _lines(group, ordered(group.rows, order))
+        lines += _lines(group)
     return Table("Compared runs and what they are measured against", COLUMNS, tuple(lines), tuple(notes(groups)))
-
-
-def ordered(rows: Sequence[Row], order: str) -> list[Row]:
-    """As chosen, or the best first; rows without that number last."""
-    score = {
-        "accuracy": lambda row: None if row.accuracy is None else -row.accuracy,
-        "loss": lambda row: row.mean("loss"),
-        "calibration": lambda row: row.mean("calibration_error"),
-        "seconds": lambda row: row.seconds,
-    }.get(order)
-    if score is None:
-        return list(rows)
-    measured = [row for row in rows if score(row) is not None]
-    return sorted(measured, key=score) + [row for row in rows if score(row) is None]
 
 
 def heading(group: Group) -> str:
@@ -107,9 +93,11 @@ def findings(groups: Sequence[Group]) -> list[str]:
     return sentences
 
 
-def _lines(group: Group, rows: Sequence[Row]) -> list[Line]:
-    best = ranked([row.accuracy for row in rows])
-    lines = [Line(_cells(group, row), frozenset({ACCURACY} if index in best else ())) for index, row in enumerate(rows)]
+def _lines(group: Group) -> list[Line]:
+    best = ranked([row.accuracy for row in group.rows])
+    lines = [
+        Line(_cells(group, row), frozenset({ACCURACY} if index in best else ())) for index, row in enumerate(group.rows)
+    ]
     return lines + [Line(_cells(group, row), is_reference=True) for row in group.references]
 
 
@@ -139,27 +127,19 @@ def _runs(networks: Sequence[FusedNetwork]) -> str:
 # --- settings -------------------------------------------------------------------------------------
 
 
-def settings(groups: Sequence[Group], every: bool) -> Table:
-    """A line for each setting, a column for each row of the table above.
-
-    Args:
-        every: include settings that are the same in all rows.
-    """
+def settings(groups: Sequence[Group]) -> Table:
+    """A line for each setting that differs, a column for each row of the table above."""
     rows = [row for group in groups for row in group.rows]
     each = [row.networks[0].settings | _seeds(row) for row in rows]
-    names = dict.fromkeys(name for values in each for name in values) if every else different(each)
     columns = tuple(Column(name, is_number=False) for name in ("setting", *_titles(rows)))
-    lines = tuple(Line((name, *(values.get(name, NONE) for values in each))) for name in names)
+    lines = tuple(Line((name, *(values.get(name, NONE) for values in each))) for name in different(each))
     return Table("Settings of the compared runs", columns, lines)
 
 
 def _titles(rows: Sequence[Row]) -> list[str]:
     """Names of rows, with their runs' titles or names if two are equal."""
     names = [row.name for row in rows]
-    return [
-        name if names.count(name) == 1 else f"{name} ({row.networks[0].entry.title or row.id})"
-        for name, row in zip(names, rows, strict=True)
-    ]
+    return [name if names.count(name) == 1 else f"{name} ({row.id})" for name, row in zip(names, rows, strict=True)]
 
 
 def _seeds(row: Row) -> dict[str, str]:
