@@ -41,8 +41,6 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.colors import LinearSegmentedColormap
 
-from retrofit_app.figures import LIGHT
-from retrofit_app.figures.overview import overview
 from retrofit_core import METHODS, ensemble, evaluate, fuse, importance_scores, train
 from retrofit_core.baselines import average
 from retrofit_core.data import load
@@ -101,30 +99,6 @@ accuracy = {name: evaluate(model, test)["accuracy"] for name, model in contestan
 for name, value in accuracy.items():
     print(f"{name:20} {value:5.1f} % of the test images")
 assert max(accuracy["M1"], accuracy["M2"], accuracy["average of weights"]) < 60 < accuracy["ensemble"]
-
-# %% [markdown]
-# ## The method in one picture
-#
-# This is the paper's overview (figure `fig:algo`), drawn from a real fusion of two networks that are small enough for it: 8
-# neurons in each hidden level. Read it from left to right. **1** Both networks run on the same images; a strip is what one
-# neuron puts out on average for each digit, teal above zero and orange below. **2** Neurons that behave alike become one group
-# (one colour, grey where a neuron stays alone), whichever network they are of (shape). **3** A group's target is the mean of
-# its neurons, weighted by importance (width of the line). **4** The fused level's weights are fitted to the targets. Then the
-# next level is done in the same way. All of it follows below, step by step, with 32 neurons.
-
-# %%
-small = [build({"architecture": "mlp", "sizes": [64, 8, 8, 10]}, seed=k) for k in (0, 1)]
-for k, model in enumerate(small):
-    train(model, images, parts[k], epochs=30, seed=k)
-asked = [(images.inputs(rows), images.labels[rows]) for rows in (balanced(images.labels, 400, rows=r) for r in parts)]
-drawn = METHODS["KF-Linear"](small, asked[0], importance="conductance", importance_data=asked, device="cpu")
-by_class = [images.inputs((images.labels == digit).nonzero()[:, 0]) for digit in range(10)]
-with torch.no_grad():
-    strips = [torch.stack([n.fc1(x.flatten(1)).mean(0) for x in by_class], 1) for n in (*small, drawn.model)]
-small_accuracy = [evaluate(model, test)["accuracy"] for model in (*small, drawn.model)]
-print("test accuracy: {:.1f} and {:.1f} %, fused {:.1f} %".format(*small_accuracy))
-assert small_accuracy[2] > max(small_accuracy[:2]) + 10
-overview(small, drawn.model, drawn.levels[0], strips, [str(digit) for digit in range(10)], LIGHT)
 
 # %% [markdown]
 # ## Levels

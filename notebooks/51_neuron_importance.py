@@ -33,7 +33,7 @@ import pandas as pd
 import plotly.express as px
 from IPython.display import display
 
-from retrofit_app.figures import LIGHT, agreement_matrix, clusters, recorded
+from retrofit_app.figures import LIGHT, clusters, recorded
 from retrofit_app.figures.paper import beside_the_paper
 from retrofit_app.figures.picture import Picture
 from retrofit_app.runs.paper import RECORDS
@@ -71,8 +71,14 @@ if plane := result.metrics.get("plane"):  # records from before it was kept have
 # diagonal: how alike the groups of one score are when only the seed changes. A number off the diagonal means something only
 # beside those on it.
 
+
 # %%
-agreement_matrix(result.metrics["agreement"], LIGHT)
+def indices(agreement):
+    """A row and a column for each score."""
+    return pd.DataFrame(agreement).pivot(index="first", columns="second", values="mean").round(2).fillna("")
+
+
+indices(result.metrics["agreement"])
 
 # %% [markdown]
 # The given pair, trained for 14 epochs:
@@ -80,7 +86,7 @@ agreement_matrix(result.metrics["agreement"], LIGHT)
 # %%
 if given["conductance"]:
     (of_given,) = given["conductance"].results(TO_UNIFORM)
-    display(agreement_matrix(of_given.metrics["agreement"], LIGHT))
+    display(indices(of_given.metrics["agreement"]))
 
 # %% [markdown]
 # The two numbers of the paper, and ours:

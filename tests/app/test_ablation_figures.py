@@ -1,20 +1,15 @@
-"""The picture of the method's parts, and the overview of the method: what is drawn is what was measured."""
+"""The picture of the method's parts: what is drawn is what was measured."""
 
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 from retrofit_app.figures import DARK, LIGHT
-from retrofit_app.figures.overview import overview
 from retrofit_app.figures.parts import UNDECIDED, parts
-from retrofit_core import METHODS
 from retrofit_core.experiments import table
 from retrofit_core.experiments.ablation import CHANGES, CLOSED_FORM, GRADIENT
 from retrofit_core.experiments.results import add
 from tests.experiments.made_up import made
-from tests.networks import mlp, normal
 
 #: Row -> images of a hundred that are known, in two columns.
 KNOWN = {
@@ -76,19 +71,3 @@ def test_a_gap_is_that_of_the_same_images_and_none_where_nothing_is_measured(col
     assert columns[0].gap("Ensemble", CLOSED_FORM) is None
     with pytest.raises(ValueError, match="unknown row of ablation"):
         columns[0].gap("KF-Linear, by heart", CLOSED_FORM)
-
-
-def test_the_overview_shows_groups_targets_and_what_the_fused_network_puts_out():
-    parents, x = [mlp((6, 5, 4, 3), seed=k) for k in range(2)], normal(40, 6)
-    result = METHODS["KF-Linear"](parents, x, device="cpu")
-    level = result.levels[0]
-    outputs = [torch.randn(5, 3).numpy() for _ in range(3)]
-    picture = overview(parents, result.model, level, outputs, ["a", "b", "c"], LIGHT)
-    strips = [np.asarray(trace.z)[0] for trace in picture.figure.data if trace.type == "heatmap"]
-    z, targets, fused = np.stack(strips[:10]), np.stack(strips[10:15]), np.stack(strips[15:])
-    assert np.allclose(z, np.concatenate(outputs[:2]), atol=1e-3) and np.allclose(fused, outputs[2], atol=1e-3)
-    for k in range(5):
-        assert np.allclose(targets[k], z[(level.labels == k).numpy()].mean(0), atol=2e-3)  # uniform scores
-    assert "5 and 5 neurons in 5 groups" in picture.caption
-    with pytest.raises(ValueError, match="two parents"):
-        overview(parents[:1], result.model, level, outputs, ["a", "b", "c"], LIGHT)

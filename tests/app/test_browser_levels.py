@@ -52,33 +52,6 @@ def test_keys_buttons_clicks_and_back_step_through_the_levels(open_page):
     shown(page, "features.5")
 
 
-@pytest.mark.long
-def test_a_lasso_fills_the_table_and_stays_in_a_copied_link(open_page):
-    page = open_page(f"{RUN}&level={FIRST}&view=plane")
-    plane = page.locator(".st-key-figure-clusters-uniform .nsewdrag").first
-    plane.wait_for()
-    at_rest(page)
-
-    def draw_around() -> None:
-        plane.scroll_into_view_if_needed()
-        box = plane.bounding_box()
-        x, y, w, h = box["x"], box["y"], box["width"], box["height"]
-        page.mouse.move(x + 0.1 * w, y + 0.1 * h)
-        page.mouse.down()
-        for across, down in ((0.9, 0.1), (0.9, 0.9), (0.1, 0.9), (0.1, 0.1)):
-            page.mouse.move(x + across * w, y + down * h, steps=6)
-        page.mouse.up()
-
-    act_until(page, "**pick=**", draw_around)
-    page.get_by_text("neurons picked").wait_for()
-    picked = page.get_by_text("neurons picked").inner_text()
-    other = open_page(page.url.removeprefix(page.base))
-    other.get_by_text(picked, exact=True).wait_for()
-    other.get_by_role("button", name="Clear pick").click()
-    other.get_by_text("neurons picked").wait_for(state="detached")
-    other.wait_for_url(lambda url: "pick=" not in url)
-
-
 def test_a_lecture_begins_at_its_size_and_has_no_frame(open_page):
     """It was drawn small and jumped; a click on the background left a frame of the focus around the page."""
     page = open_page(f"{RUN}&level={FIRST}")

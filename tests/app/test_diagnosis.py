@@ -7,17 +7,17 @@ import pandas as pd
 import pytest
 
 from retrofit_app.figures import Difference, difference
-from retrofit_app.figures.diagnosis import AVERAGED, changes, diagnosis, worst_level
+from retrofit_app.figures.diagnosis import changes, diagnosis, worst_level
 from retrofit_core.training.evaluation import as_bits
 from tests.marks import each_case
 
 
-def levels(*errors: tuple[float, float], form: str = "ridge") -> pd.DataFrame:
+def levels(*errors: tuple[float, float]) -> pd.DataFrame:
     """A table of levels with these shares of grouping and approximation error."""
     grouping, approximation = zip(*errors, strict=True)
     names = [f"layer{index}" for index in range(len(errors))]
     return pd.DataFrame(
-        {"level": names, "form": form, "grouping share": grouping, "approximation share": approximation}
+        {"level": names, "form": "ridge", "grouping share": grouping, "approximation share": approximation}
     )
 
 
@@ -34,21 +34,12 @@ def course(accuracies: list[float], images: int) -> list[dict]:
 THREE = levels((0.02, 0.0), (0.10, 0.05), (0.20, 0.0))
 
 
-def test_a_clear_loss_is_told_with_its_interval_and_its_cause():
-    text = diagnosis(THREE, course([90.0, 89.0, 70.0, 70.0], 1000)).replace("\N{NO-BREAK SPACE}", " ")
-    found = re.match(
-        r"Level 2 \(layer1\) loses 19.0 \((\S+) to (\S+)\) points of accuracy. Level 2’s error is 15.0 %", text
-    )
+def test_a_clear_loss_is_told_with_its_interval():
+    text = diagnosis(THREE, course([90.0, 89.0, 70.0, 70.0], 1000))
+    found = re.fullmatch(r"Level 2 \(layer1\) loses 19.0 \((\S+) to (\S+)\) points of accuracy.", text)
     assert found and float(found[2]) - float(found[1]) == pytest.approx(
         392 * ((0.89 * 0.11 + 0.21) / 1000) ** 0.5, abs=0.5
     )
-    assert "67 % of it from grouping: the neurons of a group are not alike." in text and "clusters" not in text
-    missed, accuracy = ((0.0, 0.1), (0.0, 0.0)), [90.0, 50.0, 50.0]
-    assert "all of it from approximation: the fit misses its targets" in diagnosis(
-        levels(*missed), course(accuracy, 1000)
-    )
-    averaged = diagnosis(levels(*missed, form=AVERAGED), course(accuracy, 1000))
-    assert "the weights are averaged, not fitted" in averaged and "the fit" not in averaged
 
 
 def test_every_level_that_clearly_loses_or_regains_is_named():
@@ -61,7 +52,7 @@ def test_every_level_that_clearly_loses_or_regains_is_named():
     )
     many = levels(*[(0.1, 0.0)] * 5)
     falls = diagnosis(many, course([90.0, 85.0, 75.0, 72.0, 60.0, 60.0], 10_000))
-    assert falls.startswith("Levels 4 (12.0), 2 (10.0), 1 (5.0) and 3 (3.0) lose points of accuracy. Level 4’s error")
+    assert falls == "Levels 4 (12.0), 2 (10.0), 1 (5.0) and 3 (3.0) lose points of accuracy."
 
 
 def test_a_loss_within_chance_is_none():
@@ -98,7 +89,6 @@ def test_without_a_loss_or_a_measurement_the_errors_are_told():
         "No level loses accuracy. Level 3 (layer2)"
     )
     assert diagnosis(THREE, []).startswith("Level 3 (layer2) has the largest error: 20.0")
-    assert "all of it from grouping" in diagnosis(levels((0.1, 0.0), form="aligned"), [])
 
 
 @each_case("accuracy", [[], [80.0] * 4, [96.0, 95.0, 93.0, 93.0], [90.0, 60.0, 60.0, 60.0]])

@@ -29,13 +29,11 @@ TARGETS, OUTPUTS = (values[:, 0].double().numpy() for values in (ANALYSIS.target
 FIGURES = {
     "sources": lambda palette: class_sources([PARENT], [FUSED], ["cat", "owl"], palette),
     "losses": lambda palette: figures.level_losses(TABLE, course(ACCURACY, 359), palette, 1),
-    "agreement": lambda palette: figures.agreement_matrix(ANALYSIS.agreement, palette),
     "curve": lambda palette: figures.loss_curve(GRADIENT.levels[0].curve, palette),
     "activations": lambda palette: figures.activations(GROUPED, palette, height=400),
     "ribbon": lambda palette: figures.ribbon(GROUPED, palette),
     "clusters": lambda palette: figures.clusters(GROUPED, palette),
     "scores": lambda palette: figures.score_histogram(GROUPED, "Conductance", palette),
-    "plane of a level": lambda palette: figures.loss_plane(ANALYSIS.plane, palette),
     "fit": lambda palette: figures.fit_scatter(TARGETS, OUTPUTS, "Fused neuron 0", palette),
     "ingredients": lambda palette: two_by_two(CORNERS, AVERAGE, palette),
     "landscape": lambda palette: figures.landscape_plane(invented(), "loss", palette, path=("parent 0", "fused")),

@@ -132,4 +132,4 @@ def test_a_run_whose_networks_are_gone_says_so_and_the_page_stands(runs_folder):
     config.write_text(config.read_text().replace("parent-0.safetensors", "gone.safetensors"))
     page = page_at(run="mine", example="1")
     assert not page.exception
-    assert "The image cannot be followed: the checkpoint gone.safetensors no longer exists." in plain_text(words(page))
+    assert "The image cannot be followed: there is no checkpoint at runs/gone.safetensors." in plain_text(words(page))

@@ -255,27 +255,6 @@ def test_distances_are_to_the_weighted_centroid():
     assert clusters.distances[2] == pytest.approx(np.linalg.norm(clusters.points[2] - clusters.points[3]) / 2)
 
 
-@each_case(
-    ("between", "floor", "says"),
-    [
-        (0.5, (0.55, 0.45, 0.7), "chance of another start"),
-        (0.2, (0.55, 0.45, 0.7), "do group differently"),
-        (0.2, (1.0, 1.0, 1.0), "no randomness"),
-        (1.0, (1.0, 1.0, 1.0), "All scores give the same groups"),
-    ],
-)
-def test_agreement_is_read_against_the_floor(between, floor, says):
-    own = dict(zip(("mean", "least", "most"), floor, strict=True))
-    rows = [{"first": name, "second": name, **own} for name in ("uniform", "deeplift")]
-    rows.append({"first": "uniform", "second": "deeplift", "mean": between, "least": between, "most": between})
-    picture, mean = figures.agreement_matrix(rows, DARK), floor[0]
-    assert says in picture.caption and (between == 1 or figures.number(between, 2) in picture.caption)
-    cells, _ = picture.figure.data
-    # Values near each other do not have one tint.
-    assert cells.zmin == min(between, mean) and cells.zmax <= max(between, mean) + 0.2
-    assert cells.z[0][1] == between and cells.z[1][1] == mean
-
-
 def test_r2_of_a_fit():
     targets = np.array([1.0, 2.0, 3.0])
     assert figures.explained(targets, targets) == 1
@@ -284,20 +263,7 @@ def test_r2_of_a_fit():
     assert "no R²" in figures.fit_scatter(np.ones(3), targets, "Fused neuron 0", LIGHT).alt
 
 
-def test_the_loss_plane_is_the_quadratic():
-    marks = [
-        {"name": "fused", "x": 0.0, "y": 0.0, "loss": 0.02},
-        {"name": "parent 0", "x": 1.0, "y": 0.0, "loss": 0.12},
-    ]
-    plane = {"quadratic": [0.02, 0.0, 0.0, 0.1, 0.05, 0.2], "axes": ["towards parent 0"], "marks": marks}
-    picture = figures.loss_plane(plane, LIGHT)
-    contour = picture.figure.data[0]
-    x, y = contour.x[5], contour.y[40]
-    assert contour.customdata[40][5] == pytest.approx(100 * (0.02 + 0.1 * x * x + 0.05 * x * y + 0.2 * y * y))
-    assert "fused 2.00" in picture.caption and "network A 12.0" in picture.caption
-
-
-def test_curve_names_the_epoch_that_is_kept():
+def test_the_kept_epoch_is_the_best_on_the_rows_set_aside():
     curve = [{"epoch": index, "loss": 1.0, "validation": value} for index, value in enumerate([1.0, 0.4, 0.5])]
     assert "epoch 1 is kept" in figures.loss_curve(curve, LIGHT).caption
 

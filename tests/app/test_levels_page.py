@@ -1,6 +1,5 @@
 """The Levels page's logic, without a browser."""
 
-import io
 import json
 import re
 import shutil
@@ -8,12 +7,11 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from retrofit_app import bundle, figures, runs, widgets
+from retrofit_app import bundle, figures, runs
 from retrofit_app.models.outputs import outputs
 from retrofit_app.pages.learn import page as learn
 from retrofit_app.pages.levels.reading import LEARNED
@@ -26,7 +24,7 @@ from retrofit_core.runs.record import checksums
 from retrofit_core.runs.store import worker_of
 from retrofit_core.runs.worker import CHILDREN
 
-from .analyses import SCORES, analysed, plain
+from .analyses import analysed, plain
 from .pages import clean, page_at, words
 from .test_diagnosis import course
 
@@ -111,19 +109,6 @@ def test_the_ribbon_is_that_of_the_chosen_score(record):
         assert clean(page) and says in words(page)
 
 
-def test_picks_stay_under_another_score_and_go_with_their_level(record):
-    """The same numbers are other neurons at another level."""
-    page = open_page(run="analysed", level="features.0", view="plane", pick="A3.B1")
-    assert "which hide " in words(page) and "2 neurons picked" in words(page)
-    page.query_params["score"] = "uniform"
-    page.run()
-    assert page.query_params["pick"] == "A3.B1" and "2 neurons picked" in words(page)
-    page.button(key="go-next").click().run()
-    assert page.selectbox(key="levels-level").value == "features.2" and "pick" not in page.query_params
-    page.query_params["pick"] = "A3"
-    assert "**1 neuron picked**" in words(page.run())
-
-
 def test_a_run_without_a_fit_does_not_speak_of_one(record):
     result = json.loads((record / "result.json").read_text())
     result["config"]["refit"] = False
@@ -147,14 +132,6 @@ def test_a_damaged_analysis_is_named_in_its_place(record):
     (record / "analysis.npz").write_bytes(b"broken")
     page = open_page(run="analysed")
     assert page.error and str(record.parent) not in page.error[0].value
-
-
-def test_files_say_where_they_come_from(record):
-    entry = runs.read_entry(record)
-    table = readings.neuron_table(entry, 0, SCORES[0], 1)
-    text = widgets.csv(table, entry).decode()
-    assert "# Run analysed of " in text.splitlines()[-1] and "retrofit-workbench" in text
-    assert list(pd.read_csv(io.StringIO(text), comment="#")["neuron"]) == list(table["neuron"])
 
 
 def test_the_target_is_the_weighted_mean_of_the_members(record):

@@ -9,7 +9,6 @@ from retrofit_app import runs
 from retrofit_app.runs import listing
 
 from .analyses import copied
-from .pages import page_at
 
 
 @pytest.fixture
@@ -41,20 +40,6 @@ def test_runs_that_differ_in_a_setting_do_not_share_a_line(runs_folder):
     lines = runs.labels(runs.entries()[0])
     assert lines["kf-linear"] == "KF-Linear 93.0\N{NO-BREAK SPACE}% · cnn, shipped"
     assert [lines[name].partition("seed 0, ")[2] for name in "abc"] == ["restarts 3", "restarts 4, b", "restarts 4, c"]
-
-
-def test_a_run_can_have_a_title(finished, runs_folder):
-    page = page_at(view="runs", ticks="mine")
-    page.text_input(key="title-mine").set_value("  My first\tfusion ").run()
-    entry = next(entry for entry in runs.entries()[0] if entry.name == "mine")
-    assert entry.title == "My first fusion" and runs.label(entry).startswith("My first fusion · KF-Linear")
-    assert runs.details(entry).startswith("My first fusion · ") and "2 cnn networks (sharded split)" in runs.details(
-        entry
-    )
-    runs.rename(entry, "x" * 99)
-    assert len(runs.read_entry(finished).title) == runs.MOST_LETTERS
-    runs.rename(entry, " ")
-    assert not runs.read_entry(finished).title and not (finished / "title.txt").exists()
 
 
 def listed():

@@ -27,14 +27,6 @@ def test_data_sets_are_found_beside_the_runs_and_where_the_variable_says(runs_fo
     assert sources.data_sets() == ["digits", "../data/mnist", str(elsewhere / "cifar10")]
 
 
-def test_known_folders_are_those_of_runs_data_and_the_shipped_files(runs_folder, tmp_path, monkeypatch):
-    monkeypatch.setenv(sources.VARIABLE, str(tmp_path / "sets"))
-    known = ["digits", "own/a.pt", "../data/mnist", str(tmp_path / "sets" / "a"), str(runs.BUNDLED / "splits.json")]
-    assert all(map(sources.is_known, known))
-    others = ["/etc/passwd", "../other", "own/../../a", "~/a.pt", str(tmp_path / "sets-2"), "../data/../../a", ""]
-    assert [name for name in others if sources.is_known(name)] == [""]  # the runs folder itself
-
-
 def test_an_upload_is_kept_under_its_content_and_only_that_can_be_deleted(runs_folder):
     content = (runs.BUNDLED / bundle.PARENTS[0]).read_bytes()
     name = uploads.keep("net a.safetensors", content)

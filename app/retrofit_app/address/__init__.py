@@ -1,1 +1,1 @@
-"""What a page shows according to its address: one pure rule, neurons as text, and the session's side."""
+"""What a page shows according to its address: one pure rule, and the session's side."""

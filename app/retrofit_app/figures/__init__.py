@@ -4,11 +4,11 @@ Every function returns a `Picture`: the figure, an alternative text that states 
 Colours, shapes and sizes follow one set of tokens (`palette`).
 """
 
-from .agreement import agreement_matrix, agreement_words, index_words, title
+from .agreement import agreement_words, title
 from .classes import Network
 from .clusters import cluster_key, clusters
-from .diagnosis import AVERAGED, REPAIRED, fitted, worst_level
-from .fits import group_words, loss_curve, loss_plane, stream_words
+from .diagnosis import fitted, worst_level
+from .fits import group_words, loss_curve, stream_words
 from .landscape import headline, landscape_plane, loss_path
 from .losses import level_losses
 from .neurons import Neurons, neurons, recorded, same_numbers

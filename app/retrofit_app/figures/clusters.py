@@ -1,7 +1,5 @@
 """A level's neurons as a grouping joins them: the paper's cluster figure."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from .drawing import NOTHING, Trace, line, mark, scatter
@@ -23,8 +21,6 @@ def clusters(
     *,
     height: int = 430,
     reference: Neurons | None = None,
-    picked: Sequence[int] = (),
-    lasso: bool = False,
 ) -> Picture:
     """A level's neurons in the plane of their first two principal components, as grouped (the paper's cluster figure).
 
@@ -35,8 +31,6 @@ def clusters(
 
     Args:
         reference: the grouping whose clusters set the colours; by default this one.
-        picked: neurons with a ring.
-        lasso: whether dragging draws around neurons; else a finger scrolls the page.
     """
     look = marks(grouped, reference)
     traces: list[Trace] = []
@@ -49,10 +43,6 @@ def clusters(
     if not look.inside.all():
         traces.append(_outwards(look.points[~look.inside], look.centre, OUT * look.reach, palette.muted))
     traces.append(_marks(look, grouped, palette))
-    if picked:
-        rings = mark("circle-open", (look.sizes[list(picked)] + 7).tolist(), palette.accent, palette.accent, 2)
-        x, y = look.points[list(picked)].T
-        traces.append(scatter(x, y, "markers", marker=rings))
     return square(
         traces,
         grouped,
@@ -60,7 +50,6 @@ def clusters(
         palette,
         height,
         *cluster_words(grouped, int((~look.inside).sum())),
-        dragmode="lasso" if lasso else False,
         key=cluster_key(len(grouped.widths), len(grouped.labels), palette),
     )
 

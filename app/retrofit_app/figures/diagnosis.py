@@ -9,10 +9,6 @@ import numpy as np
 from .noise import Difference, Facts, difference
 from .words import first_up, listing, number, percent, within
 
-#: The form of levels that average the parents' weights because the fit was switched off.
-AVERAGED = "averaged"
-#: That of a fit to targets that were stretched.
-REPAIRED = "repaired"
 TOLD = 3  # most levels that lose, or regain, with name and interval
 
 
@@ -32,7 +28,7 @@ def worst_level(table: Any, course: Sequence[Facts]) -> int:
 
 
 def diagnosis(table: Any, course: Sequence[Facts]) -> str:
-    """Every level that clearly loses or regains accuracy and the likely cause of the largest loss.
+    """Every level that clearly loses or regains accuracy; if none loses any, the level with the largest error.
 
     Args:
         table: `results.frame(levels)`; course: as for `changes`, empty if unmeasured.
@@ -45,8 +41,7 @@ def diagnosis(table: Any, course: Sequence[Facts]) -> str:
     regained = [level for level, step in enumerate(steps) if step.clear and step.points > 0]
     gain = f"; {_moved(table, steps, regained, 'regain')}" if regained else ""
     if lost:
-        told = first_up(_moved(table, steps, lost, "lose"))
-        return f"{told} points of accuracy{gain}. {_cause(table, worst)}"
+        return f"{first_up(_moved(table, steps, lost, 'lose'))} points of accuracy{gain}."
     level = int(np.argmin([step.points for step in steps]))
     points, ends = -steps[level].points, steps[level].ends
     if points <= 0:
@@ -101,39 +96,8 @@ def fitted(table: Any) -> bool:
     return set(table["form"]) != {"aligned"}
 
 
-def _cause(table: Any, level: int) -> str:
-    """The level's own errors, unless they are below the median of all levels."""
-    errors, row = errors_of(table), table.iloc[level]
-    error = percent(errors[level])
-    if errors[level] < np.median(errors):
-        largest = int(np.argmax(errors))
-        return (
-            f"Level {level + 1}’s own error is {error} of its neurons' energy; {_named(table, largest)} has the largest, "
-            f"{percent(errors[largest])}."
-        )
-    if row["grouping share"] >= row["approximation share"]:
-        part, cause = _part(table, level, "grouping"), "grouping: the neurons of a group are not alike"
-    else:
-        missed = "the weights are averaged, not fitted" if row["form"] == AVERAGED else "the fit misses its targets"
-        part, cause = _part(table, level, "approximation"), f"approximation: {missed}"
-    return f"Level {level + 1}’s error is {error} of its neurons' energy, {part} from {cause}."
-
-
-def _part(table: Any, level: int, kind: str) -> str:
-    """One kind's part of a level's error: "all of it", "67 % of it"."""
-    row = table.iloc[level]
-    part = 100 * row[f"{kind} share"] / max(row["grouping share"] + row["approximation share"], 1e-300)
-    if 0.5 <= part < 99.5:
-        return f"{percent(part, 0)} of it"
-    return f"{'' if part in (0, 100) else 'almost '}{'all' if part > 50 else 'none'} of it"
-
-
 def _error_words(table: Any, level: int) -> str:
-    how = _part(table, level, "grouping") if fitted(table) else "all of it"
-    return (
-        f"{first_up(_named(table, level))} has the largest error: {percent(errors_of(table)[level])} of its neurons' energy; "
-        f"{how} from grouping."
-    )
+    return f"{first_up(_named(table, level))} has the largest error: {percent(errors_of(table)[level])} of its neurons' energy."
 
 
 def _named(table: Any, level: int) -> str:

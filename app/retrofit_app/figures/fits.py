@@ -1,26 +1,14 @@
-"""How a level was fitted: loss over epochs, loss around the weights."""
+"""How a level was fitted: the loss over epochs, and what its neurons are tied to."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .diagnosis import AVERAGED, REPAIRED
-from .drawing import BARE, axis, colour_key, edge, line, log_ticks, mark, picture_of, scatter
-from .palette import HALO, SHAPES, VIRIDIS, Palette
+from .drawing import axis, line, log_ticks, picture_of, scatter
+from .palette import Palette
 from .picture import Picture
-from .words import escaped, lettered, listing, number, percent
-
-GRID = 61
-RIDGE = "the ridge penalty on large weights keeps the fit away from it, so that it does not follow these few samples too closely."
-#: Form -> why its fit is not at the lowest point.
-SHORT = {
-    "primal": RIDGE,
-    "dual": RIDGE,
-    "gradient": "gradient descent does not go all the way there: it keeps the weights that do best on the rows set aside.",
-    REPAIRED: "repair stretches the targets until they vary as much as their neurons, and the fit follows the stretched ones.",
-    AVERAGED: "nothing is fitted here: these weights are means of the parents' weights.",
-}
+from .words import escaped, percent
 
 
 def loss_curve(curve: Sequence[dict[str, Any]], palette: Palette) -> Picture:
@@ -96,81 +84,3 @@ def stream_words(level: Any) -> str:
         f"Its layers are fitted to what the stream still lacks of its target: {before} of the neurons' energy before them, "
         f"{after} after them."
     )
-
-
-def loss_plane(plane: dict[str, Any], palette: Palette, form: str = "primal") -> Picture:
-    """The level's own loss on the plane through the fitted weights and two parents', with the loss of each.
-
-    Args:
-        plane: `LevelAnalysis.plane` with a "quadratic".
-        form: see `residual_bars`.
-    """
-    marks = plane["marks"]
-    xs, ys = np.array([mark["x"] for mark in marks]), np.array([mark["y"] for mark in marks])
-    reach = 1.7 * max(float(np.abs(xs - xs.mean()).max()), float(np.abs(ys - ys.mean()).max()), 1e-9)
-    x = np.linspace(xs.mean() - reach, xs.mean() + reach, GRID)
-    y = np.linspace(ys.mean() - 0.8 * reach, ys.mean() + 0.8 * reach, GRID)
-    c, gx, gy, hxx, hxy, hyy = plane["quadratic"]
-    across, up = np.meshgrid(x, y)
-    z = 100 * np.maximum(c + gx * across + gy * up + hxx * across**2 + hxy * across * up + hyy * up**2, 0)
-    # Logarithmic steps: the valley matters, and its walls are a thousand times higher.
-    low, high = (float(np.log10(max(float(end), 1e-4))) for end in (z.min(), z.max()))
-    powers = [power for power in range(int(np.floor(low)), int(np.ceil(high)) + 1) if low - 0.3 <= power <= high + 0.3]
-    contours = {
-        "type": "contour",
-        "x": x.tolist(),
-        "y": y.tolist(),
-        "z": np.log10(np.maximum(z, 1e-4)).tolist(),
-        "customdata": z.tolist(),
-        "colorscale": VIRIDIS,
-        "reversescale": False,
-        "contours": {"showlabels": False},
-        "ncontours": 14,
-        "line": edge("rgba(255,255,255,.55)", 0.6),
-        "colorbar": colour_key(powers, [f"{10.0**power:g} %" for power in powers], palette),
-        "hovertemplate": "loss %{customdata:.3g} % of the energy<extra></extra>",
-    }
-    named = [(lettered(each["name"]), _loss(each["loss"])) for each in marks]
-    others = len(marks) - 1
-    networks = scatter(
-        xs,
-        ys,
-        "markers+text",
-        "%{text}",
-        cliponaxis=False,
-        text=[f"<b>{name}</b> {loss}" for name, loss in named],
-        textposition=["bottom center", *["top center"] * others],
-        textfont=HALO,
-        marker=mark(["star", *SHAPES[:others]], [16, *[12] * others], "#FFFFFF", "#000000", 1.5),
-    )
-    titles = [lettered(title).replace("towards ", "fused → ") for title in [*plane.get("axes", []), "", ""][:2]]
-    finding = "Approximation error, in per cent of the neurons' energy: "
-    finding += f"{listing([f'{name} {loss}' for name, loss in named])}."
-    least = float(c + _lowest(plane["quadratic"]))
-    if 100 * (c - least) > max(0.005, 0.01 * 100 * c):
-        finding += f" The lowest on this plane is {_loss(max(least, 0.0))}; {SHORT.get(form, RIDGE)}"
-    bare = {**BARE, "showticklabels": False}
-    return picture_of(
-        palette,
-        [contours, networks],
-        340,
-        "Contours of the level's loss on a plane of its weights",
-        finding,
-        margin=(4, 4, 8, 46),
-        xaxis=axis(titles[0], **bare),
-        yaxis=axis(titles[1], automargin=True, **bare),
-    )
-
-
-def _lowest(quadratic: Sequence[float]) -> float:
-    """The minimum of a convex quadratic without its constant; 0 if it has no lowest point."""
-    _, gx, gy, hxx, hxy, hyy = quadratic
-    curvature, slope = np.array([[2 * hxx, hxy], [hxy, 2 * hyy]]), np.array([gx, gy])
-    if np.linalg.eigvalsh(curvature)[0] <= 1e-12 * max(float(np.abs(curvature).max()), 1e-300):
-        return 0.0
-    return float(-0.5 * slope @ np.linalg.solve(curvature, slope))
-
-
-def _loss(share: float) -> str:
-    value = 100 * share
-    return f"{number(value, 2 if value < 10 else 1 if value < 100 else 0)}\N{NO-BREAK SPACE}%"

@@ -84,12 +84,12 @@ def members_and_target(grouped: Neurons, cluster: int, outputs: np.ndarray, pale
     spread = float((weights * ((own - own.mean(0)) ** 2).sum(0)).sum())
     left = float((weights * ((own - target[:, None]) ** 2).sum(0)).sum())
     kept = (
-        f"The line leaves out {percent(100 * min(left / spread, 9.99), 0)} of the members' own variance, weighted by importance"
+        f"In this group the line leaves out {percent(100 * min(left / spread, 9.99), 0)} of the members' variance, weighted by "
+        "importance; the level's grouping error counts all groups."
         if spread > 0
-        else "The members do not change"
+        else "The members do not change."
     )
-    several = len(rows) > 1
-    finding = f"{kept}: that is the grouping error here." if several else "One member alone is its own target."
+    finding = kept if len(rows) > 1 else "One member alone is its own target."
     more = f" {MOST} of {len(rows)} members are drawn, the most important first." if len(rows) > MOST else ""
     names = [grouped.names[row] for row in rows[ranked]]
     return picture_of(

@@ -1,1 +1,1 @@
-"""What can be fused: data sets, checkpoints, uploads; and how accurate networks are."""
+"""What can be fused: data sets, checkpoints, uploads; and a run's networks."""

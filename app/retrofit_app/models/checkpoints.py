@@ -1,8 +1,6 @@
 """The networks that can be fused: facts about checkpoints, read once."""
 
-import json
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,40 +44,6 @@ def described(name: str, arch: str = "") -> Checkpoint:
         ValueError: it is missing or damaged, or its architecture is unknown.
     """
     return _described(*stamped(name), arch)
-
-
-def operations(name: str) -> int:
-    """Multiply-adds of a network for an image.
-
-    Raises:
-        ValueError: as `described`.
-    """
-    return _operations(json.dumps(described(name).spec))
-
-
-@lru_cache(maxsize=64)
-def _operations(spec: str) -> int:
-    import torch
-
-    from retrofit_core.networks.architectures import build, input_shape_of
-    from retrofit_core.runs.leaderboard import operations
-    from retrofit_core.system import device
-
-    with torch.device("meta"):
-        model = build(json.loads(spec)).eval()
-    return operations(model, torch.zeros(1, *input_shape_of(model), device=device.of(model)))
-
-
-def of_run(entry: Any, path: Path, images: Any) -> Any:
-    """A run's network as the run read it, with classes in the order of the run's images.
-
-    Raises:
-        ValueError: as `described`; or its classes differ.
-    """
-    from retrofit_core.networks.checkpoints import load_model
-
-    config = entry.config
-    return load_model(path, config.get("arch"), like=images)[0]
 
 
 def stamped(name: str) -> tuple[str, str]:

@@ -1,6 +1,8 @@
 """One image followed through a run's networks: each one's answer, the answer if the fusion stops after each level, and the
 neurons that respond most. Computed on demand and kept for all sessions."""
 
+import base64
+import io
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,10 +10,10 @@ from typing import Any
 from retrofit_app import runs
 from retrofit_app.figures.followed import Answer, Step, Strong
 from retrofit_app.runs import methods
+from retrofit_core.runs.answers import from_bits
 
-from . import outputs, predictions, samples, sources
+from . import outputs, sources
 from .keep import keep
-from .predictions import Network
 
 LISTED = 400  # most images to choose from
 RANGED = 300  # most images for measuring neurons' ranges
@@ -63,15 +65,10 @@ def choices(entry: runs.Entry) -> list[int]:
 
 
 def right(entry: runs.Entry) -> dict[str, Any]:
-    """Network -> (n,) bool, which test images it gets right; {} if that is unknown and slow to compute.
-
-    Raises:
-        ValueError: a file is missing, damaged or not the record's.
-    """
-    networks = [_network(entry, name) for name in names(entry)]
-    if len(sources.test_images(entry)) > predictions.IMAGES or not predictions.is_quick(networks):
-        return {}
-    return {network.which: predictions.ask(network).right for network in networks}
+    """Network -> (n,) bool, which test images it gets right; {} if the record does not say."""
+    facts = {name: entry.metrics["networks"][name] for name in names(entry)}
+    told = all(each.get("knows") for each in facts.values())
+    return {name: from_bits(each["knows"], each["samples"]) for name, each in facts.items()} if told else {}
 
 
 @keep(500, of_data=True)
@@ -81,7 +78,7 @@ def answers(entry: runs.Entry, pixels: bytes) -> list[Answer]:
     Args:
         pixels: C x H x W bytes.
     Raises:
-        ValueError: as `right`.
+        ValueError: a file is missing, damaged or not the record's.
     """
     import torch
 
@@ -102,7 +99,7 @@ def steps(entry: runs.Entry, pixels: bytes, reports: Sequence[Any]) -> list[Step
         pixels: as for `answers`.
         reports: the levels of the run's record.
     Raises:
-        ValueError: as `right`.
+        ValueError: as `answers`.
     """
     return _steps(entry, pixels, reports) if methods.goes_level_by_level(entry) else []
 
@@ -118,7 +115,11 @@ def pixels_of(entry: runs.Entry, row: int) -> bytes:
 
 def picture(entry: runs.Entry, pixels: bytes) -> str:
     """An image as a data URL."""
-    return samples.url_of(samples.image_of(_tensor(entry, pixels)[0]))
+    from PIL import Image
+
+    image, file = _tensor(entry, pixels)[0].permute(1, 2, 0).numpy(), io.BytesIO()
+    Image.fromarray(image[..., 0] if image.shape[2] == 1 else image).save(file, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def pixels_of_strokes(strokes: Strokes, side: int) -> bytes:
@@ -150,10 +151,6 @@ def pixels_of_strokes(strokes: Strokes, side: int) -> bytes:
 # --- computing ------------------------------------------------------------------------------------
 
 
-def _network(entry: runs.Entry, name: str) -> Network:
-    return Network(entry, name, entry.folder / "fused.safetensors", entry.metrics["networks"][name]["accuracy"])
-
-
 def _tensor(entry: runs.Entry, pixels: bytes) -> Any:
     """(1, C, H, W) uint8."""
     import torch
@@ -163,7 +160,13 @@ def _tensor(entry: runs.Entry, pixels: bytes) -> Any:
 
 @keep(2, "Reading the networks…", of_data=True)
 def _models(entry: runs.Entry) -> dict[str, Any]:
-    return {name: predictions.model(_network(entry, name)) for name in names(entry)}
+    from retrofit_core.baselines import average
+    from retrofit_core.training.evaluation import ensemble
+
+    *parents, fused = outputs.models(entry)
+    joined = {"average": average, "ensemble": ensemble}
+    alone = {**{f"parent {index}": model for index, model in enumerate(parents)}, "fused": fused}
+    return {name: joined[name](parents) if name in joined else alone[name] for name in names(entry)}
 
 
 @keep(4, "Looking at images…", of_data=True)

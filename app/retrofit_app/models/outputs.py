@@ -8,7 +8,7 @@ from retrofit_app.runs import methods
 from retrofit_app.runs.levels import record
 from retrofit_core.system import files
 
-from . import checkpoints, sources
+from . import sources
 from .keep import keep
 
 IMAGES = 1000  # most images to look at
@@ -50,13 +50,27 @@ def networks(entry: runs.Entry) -> Any:
         ValueError: as `outputs`.
     """
     from retrofit_core.inspection.analysis.networks import fused_networks
-    from retrofit_core.networks.checkpoints import load_model
 
     images = sources.test_images(entry)
-    models = [_parent(entry, name, images) for name in entry.config["models"]]
-    models.append(load_model(entry.folder / "fused.safetensors")[0])
     few = images.inputs(range(min(3, len(images))))
-    return fused_networks(models, record(entry).levels, few, entry.boundaries)
+    return fused_networks(models(entry), record(entry).levels, few, entry.boundaries)
+
+
+def models(entry: runs.Entry) -> list[Any]:
+    """A run's networks as modules, the fused one last, with classes in the order of its images.
+
+    Raises:
+        ValueError: as `outputs`.
+    """
+    from retrofit_core.networks.checkpoints import load_model
+
+    images, arch = sources.test_images(entry), entry.config.get("arch")
+    paths = [entry.base / name for name in entry.config["models"]]
+    for path, name in zip(paths, entry.config["models"], strict=True):
+        recorded = entry.inputs.get(name)
+        if recorded and path.exists() and files.digest(path) != recorded:
+            raise ValueError(f"{path.name} is not the network that this run fused: it has changed since.")
+    return [load_model(path, arch, like=images)[0] for path in (*paths, entry.folder / "fused.safetensors")]
 
 
 def by_position(net: Any, x: Any, levels: Sequence[int]) -> list[Any]:
@@ -75,10 +89,3 @@ def by_position(net: Any, x: Any, levels: Sequence[int]) -> list[Any]:
 def largest(net: Any, x: Any) -> list[Any]:
     """(N, width) for each level of a network: every neuron's largest output over all positions, for inputs x."""
     return [h.amax(1) for h in by_position(net, x, range(len(net.layers)))]
-
-
-def _parent(entry: runs.Entry, name: str, images: Any) -> Any:
-    path, recorded = entry.base / name, entry.inputs.get(name)
-    if recorded and path.exists() and files.digest(path) != recorded:
-        raise ValueError(f"{path.name} is not the network that this run fused: it has changed since.")
-    return checkpoints.of_run(entry, path, images)

@@ -1,7 +1,6 @@
-"""Data sets on this machine, how configs name files, and which files an address may open."""
+"""Data sets on this machine, and how configs name files."""
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -67,13 +66,6 @@ def located(name: str) -> str:
     return name if name == "digits" else os.path.normpath(runs.runs_folder() / Path(name).expanduser())
 
 
-def is_known(name: str) -> bool:
-    """Whether a config's name is in the runs folder, a data folder or the shipped files; opens nothing."""
-    path = Path(located(name)).absolute()
-    folders = (runs.runs_folder(), runs.BUNDLED, *data_folders())
-    return name == "digits" or any(path.is_relative_to(folder.absolute()) for folder in folders)
-
-
 def title(path: str) -> str:
     """A data set's or file's name without folders."""
     return PurePath(path).name or path
@@ -137,19 +129,3 @@ def facts(picks: Any) -> Facts:
     """
     train, test = images(picks), images(picks, "test")
     return Facts(train.name, tuple(train.classes), tuple(train.shape), len(train), len(test))
-
-
-# --- permission to open files ---------------------------------------------------------------------
-
-#: Without permission, clicking a link could make this machine read any path that it names.
-GRANTED = "granted"  # the session's files
-
-
-def grant(names: Iterable[str]) -> None:
-    """Allow opening these for the rest of this session: they were typed here, or a button was pressed."""
-    st.session_state[GRANTED] = st.session_state.get(GRANTED, frozenset()) | set(names)
-
-
-def closed(name: str) -> bool:
-    """Whether a file or folder is outside the known folders and nobody has allowed it."""
-    return name not in st.session_state.get(GRANTED, frozenset()) and not is_known(name)

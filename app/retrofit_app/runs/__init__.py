@@ -15,14 +15,12 @@ from retrofit_core.system.extras import library_version as library
 from .listing import entries, reader_of, same_work
 from .records import (
     BUNDLED,
-    MOST_LETTERS,
     Entry,
     bundle_facts,
     class_counts,
     home,
     own_name,
     read_entry,
-    rename,
     runs_folder,
     training_of,
 )

@@ -40,7 +40,7 @@ class Overview:
     """All levels at a glance, read without torch."""
 
     table: pd.DataFrame
-    """From `results.frame`; `form` is AVERAGED if the fit was switched off, REPAIRED if targets were stretched"""
+    """From `results.frame`"""
     course: list[dict[str, Any]]
     """Results of the ensemble, then after each level; empty if unmeasured"""
 
@@ -80,10 +80,6 @@ def overview(entry: Entry) -> Overview:
     # Methods that only align neurons have no targets.
     errors = ["approximation error", "approximation share"]
     table[errors] = table[errors].astype(float).fillna(0.0)
-    if not methods.is_fitted(entry):
-        table["form"] = figures.AVERAGED
-    elif methods.fusion(entry).get("repair"):
-        table["form"] = figures.REPAIRED
     accuracy = facts.get("accuracy", [])
     knows = facts.get("knows") or [""] * len(accuracy)
     each = zip(accuracy, knows, strict=True)
@@ -133,9 +129,7 @@ def report_of(overview: Overview) -> pd.DataFrame:
     return overview.table.assign(**({"accuracy after %": overview.accuracy[1:]} if overview.measured else {}))
 
 
-def grouped(
-    entry: Entry, levels: list[Any], analysed: Any, level: int, score: str | None = None, seed: int = 0
-) -> Neurons:
+def grouped(entry: Entry, levels: list[Any], analysed: Any, level: int, score: str | None = None) -> Neurons:
     """A level's neurons as a score groups them; without a score, as the run did.
 
     Args:
@@ -146,7 +140,5 @@ def grouped(
         classes = ()
     if score is None or analysed is None:
         return replace(figures.neurons(report), classes=classes)
-    level_analysis = analysed.levels[level]
-    labels = level_analysis.labels[score]
-    other = figures.neurons(report, labels[min(seed, len(labels) - 1)], level_analysis.scores[score])
-    return replace(other, classes=classes)
+    of_level = analysed.levels[level]
+    return replace(figures.neurons(report, of_level.labels[score][0], of_level.scores[score]), classes=classes)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from retrofit_app.figures import margin
 from retrofit_core.runs.store import ACTIVE
 
 from . import words
-from .records import BUNDLED, TITLE, Entry, bundle_facts, home, read_entry, runs_folder, unreadable
+from .records import BUNDLED, Entry, bundle_facts, home, read_entry, runs_folder, unreadable
 
 
 def entries(folder: Path | None = None) -> tuple[list[Entry], dict[Path, str]]:
@@ -65,8 +64,6 @@ def _stamp(path: str) -> tuple[tuple[int, ...], ...] | None:
         facts = [os.stat(os.path.join(path, name)) for name in ("config.json", "status.json")]
     except OSError:
         return None
-    with suppress(OSError):  # most runs have no title
-        facts.append(os.stat(os.path.join(path, TITLE)))
     return tuple((each.st_mtime_ns, each.st_ctime_ns, each.st_size, each.st_ino) for each in facts)
 
 

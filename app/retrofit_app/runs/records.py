@@ -11,7 +11,6 @@ from retrofit_core.networks.headers import metadata_of
 from retrofit_core.runs.store import ACTIVE, ANALYSIS, NEW, Work, check_schema, read_json, state_of
 from retrofit_core.system import files
 
-TITLE, MOST_LETTERS = "title.txt", 60  # in a record, and the length of what it holds
 BUNDLED = Path(__file__).parents[1] / "bundled"
 
 
@@ -31,8 +30,6 @@ class Entry:
     """Its parents' TrainConfig as JSON, if the workbench or the command line trained them"""
     inputs: dict[str, str | None]
     """Digest of each file, see `runs.Identity`"""
-    title: str = ""
-    """What its user calls it, see `rename`"""
 
     @property
     def name(self) -> str:
@@ -113,9 +110,7 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
         training = (
             content["training"] if "training" in content else _training(config, home(config, folder.parent, inputs))
         )
-        called = folder / TITLE
-        title = files.read(called).decode().strip()[:MOST_LETTERS] if called.exists() else ""
-        return Entry(folder, config, status, metrics, shipped, training, inputs, title)
+        return Entry(folder, config, status, metrics, shipped, training, inputs)
     except (OSError, UnicodeError, json.JSONDecodeError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(unreadable(folder, error)) from error
 
@@ -123,22 +118,6 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
 def unreadable(folder: Path, error: Exception) -> str:
     """A sentence on a run whose files are damaged."""
     return f"run {folder.name} cannot be read ({type(error).__name__}: {error})."
-
-
-def rename(entry: Entry, title: str) -> None:
-    """Let a run have a title, in a file of its record; "" takes it away.
-
-    Raises:
-        ValueError: the file cannot be written.
-    """
-    path, words = entry.folder / TITLE, " ".join(title.split())[:MOST_LETTERS]
-    try:
-        if words:
-            files.write(path, words)
-        else:
-            path.unlink(missing_ok=True)
-    except OSError as error:
-        raise ValueError(f"the title of run {entry.name} cannot be written ({error.strerror}).") from error
 
 
 def architecture(entry: Entry) -> str:

@@ -28,8 +28,8 @@ def label(entry: Entry) -> str:
     # Without torch only a finished run's record says whether its method weighs neurons.
     weighed = f"{config.get('importance')}, " if "importance" in decided(entry) else ""
     kind = "shipped" if entry.shipped else f"{weighed}seed {config.get('seed')}"
-    arch, title = architecture(entry), f"{entry.title} · " if entry.title else ""
-    return f"{title}{config['method']}{auto_words(entry)} {result} · {f'{arch}, ' if arch else ''}{kind}"
+    arch = f"{name}, " if (name := architecture(entry)) else ""
+    return f"{config['method']}{auto_words(entry)} {result} · {arch}{kind}"
 
 
 def labels(entries: Sequence[Entry]) -> dict[str, str]:
@@ -75,8 +75,7 @@ def details(entry: Entry) -> str:
     ]
     if entry.status.get("started"):
         words.append(time.strftime("%d %b %Y", time.localtime(entry.status["started"])))
-    title = [entry.title] if entry.title else []
-    return " · ".join([*title, *words, "shipped" if entry.shipped else entry.name])
+    return " · ".join([*words, "shipped" if entry.shipped else entry.name])
 
 
 def other_version(entry: Entry) -> str:

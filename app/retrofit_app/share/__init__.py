@@ -41,7 +41,6 @@ CLUSTERS = (
     "Each group becomes one neuron of the fused network; the largest have a colour each, and hollow marks are alone in theirs."
 )
 PLANES = "Every point of the plane is a network, too: a mixture of the three that span it."
-ARI = "ARI: how alike the groups of two importance scores are, 1 if they are the same; in brackets, two seeds of one score."
 
 
 def page(entry: runs.Entry) -> str:
@@ -134,7 +133,7 @@ def _ingredients(entry: runs.Entry) -> Iterator[str]:
 
 
 def _levels(entry: runs.Entry) -> Iterator[str]:
-    """The strip over all levels, and a table of their errors and indices."""
+    """The strip over all levels."""
     overview = levels.overview(entry)
     if overview.table.empty:
         return
@@ -142,31 +141,8 @@ def _levels(entry: runs.Entry) -> Iterator[str]:
     def strip(palette: Palette) -> Picture:
         return figures.level_losses(overview.table, overview.course, palette)
 
-    claim, _, cause = strip(LIGHT).caption.partition(". ")
-    yield _text(f"{claim.rstrip('.')}.", "claim")
-    yield _figure(strip, f"{cause} {levels.strip_words(entry, overview)}")
-    head = ["level", "neurons", "grouping error", "approximation error"]
-    rows = [
-        [
-            f"{index} · {row['level']}",
-            f"{row['widths']} → {row['fused']}",
-            figures.percent(100 * row["grouping share"]),
-            figures.percent(100 * row["approximation share"]),
-        ]
-        for index, row in enumerate(overview.table.to_dict("records"), 1)
-    ]
-    if overview.measured:
-        head.append("accuracy after it")
-        for row, accuracy in zip(rows, overview.accuracy[1:], strict=True):
-            row.append(figures.percent(accuracy))
-    analysed, score = levels.analysis(entry), methods.score(entry)
-    for other in analysed.levels[0].labels if analysed else ():
-        if other != score:
-            head.append(f"ARI with {other}")
-            for row, level in zip(rows, analysed.levels, strict=True):
-                row.append(figures.index_words(level.agreement, score, other).removeprefix("ARI "))
-    yield _table(head, rows)
-    yield _text(ARI, "small") if any(name.startswith("ARI") for name in head) else ""
+    yield _text(strip(LIGHT).caption, "claim")
+    yield _figure(strip, levels.strip_words(entry, overview))
 
 
 def _clusters(entry: runs.Entry) -> Iterator[str]:
@@ -249,12 +225,4 @@ def _figure(draw: Callable[[Palette], Picture], words: str | None = None, headin
         f"<figure>{above}<div class='plot' role='img' style='min-height:{light.figure.layout.height}px' "
         f"aria-label='{escape(light.alt, quote=True)}'></div><script type='application/json'>{content}</script>"
         f"<figcaption>{escape(plain_text(light.caption if words is None else words))}</figcaption></figure>"
-    )
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    titles = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return (
-        f"<div class='wide' tabindex='0' role='region' aria-label='Levels'><table><tr>{titles}</tr>{body}</table></div>"
     )

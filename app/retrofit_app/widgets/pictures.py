@@ -31,10 +31,6 @@ def _fit(entry: runs.Entry, level: int, palette: Palette, neuron: int) -> Pictur
     return figures.fit_scatter(targets, outputs, f"Fused neuron {neuron}", palette)
 
 
-def _form(entry: runs.Entry, level: int) -> str:
-    return overview(entry).table["form"].iloc[level]
-
-
 CHARTS = {
     "strip": Chart("Where is knowledge lost?", _losses),
     "activations": Chart(
@@ -55,23 +51,13 @@ CHARTS = {
     ),
     "clusters": Chart(
         "Which neurons does each group merge?",
-        lambda entry, level, palette, score, **look: figures.clusters(
-            grouping(entry, level, score), palette, height=360, reference=grouping(entry, level), **look
+        lambda entry, level, palette, score: figures.clusters(
+            grouping(entry, level, score), palette, height=360, reference=grouping(entry, level)
         ),
-    ),
-    "agreement": Chart(
-        "Do the scores group differently?",
-        lambda entry, level, palette: figures.agreement_matrix(analysis(entry).levels[level].agreement, palette),
     ),
     "curve": Chart(
         "How did the fit go?",
         lambda entry, level, palette: figures.loss_curve(record(entry).levels[level].curve, palette),
-    ),
-    "plane": Chart(
-        "Approximation error around the level's weights",
-        lambda entry, level, palette: figures.loss_plane(
-            analysis(entry).levels[level].plane, palette, _form(entry, level)
-        ),
     ),
     "fit": Chart("Does it reach its target?", _fit),
 }

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import escaped, letter, listing
+from retrofit_app.figures import escaped, letter
 from retrofit_app.models import sources
 from retrofit_app.runs import methods
 from retrofit_app.shell import picker
@@ -37,9 +37,8 @@ def form() -> None:
     _pick_preset(preset, picks)
     st.markdown("**Networks**")
     networks(picks)
-    closed = closed_files(picks)
     with st.spinner("Checking whether this works…", show_time=True):
-        planned = plan.Plan() if closed else plan.plan(picks, picker.choice().entries)
+        planned = plan.plan(picks)
     if picks.networks == "own" and picks.files and (reason := own_files.refusal()):
         planned = replace(planned, config=None, refusal=reason, cures=())
     preview(planned)
@@ -47,37 +46,9 @@ def form() -> None:
     fusion(picks)
     advanced(picks)
     with st.container(horizontal=True, vertical_alignment="center", key="fuse-action"):
-        if closed:
-            ask_to_open(closed)
-            return
         start(planned, picks)
     if planned.config is not None:
         copies.show(lambda: commands([(planned.config, planned.training)]))
-
-
-def closed_files(picks: Picks) -> list[str]:
-    """Files outside the known folders that the picks name and nobody has allowed."""
-    own = (picks.data, *picks.files, picks.rows, picks.target, picks.base)
-    named = {"shipped": (), "train": (picks.data,), "own": own}[picks.networks]
-    return [name for name in dict.fromkeys(named) if name and sources.closed(name)]
-
-
-def ask_to_open(names: list[str]) -> None:
-    """Name these files, and draw a button that opens them."""
-    st.info(
-        f"This address names files outside your runs and data folders: {escaped(listing(names))}. They stay closed until you "
-        "allow it.",
-        icon=":material/lock:",
-    )
-    st.button(
-        "Open these files",
-        key=FORM.key("grant"),
-        icon=":material/folder_open:",
-        on_click=sources.grant,
-        args=(names,),
-        help="Reads them on this machine to check whether they can be fused. Do this only if you know where the link came from.",
-        type="primary",
-    )
 
 
 def _pick_preset(preset: str, picks: Picks) -> None:
@@ -135,11 +106,6 @@ def data(picks: Picks) -> None:
     data_sets = sources.data_sets()
     options = data_sets if picks.data in data_sets else [*data_sets, picks.data]
 
-    def read(text: str) -> str:
-        name = text if text in options else sources.short_name(text)
-        sources.grant([name])
-        return name
-
     st.selectbox(
         "Data set",
         options,
@@ -147,7 +113,7 @@ def data(picks: Picks) -> None:
         accept_new_options=True,
         format_func=sources.title,
         placeholder="choose, or type a folder's path",
-        **FORM.control("data", read),
+        **FORM.control("data", lambda text: text if text in options else sources.short_name(text)),
     )
 
 
@@ -200,7 +166,7 @@ def fusion(picks: Picks) -> None:
             controls.ask(FORM, HELP, "fused")
         if picks.networks == "own":
             asked = {"target": takes.target, "base": takes.base}
-            controls.ask(FORM, HELP, *(name for name in asked if asked[name]), read=own_files.typed)
+            controls.ask(FORM, HELP, *(name for name in asked if asked[name]))
     st.caption(chosen.sentence)
 
 

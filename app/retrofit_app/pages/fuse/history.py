@@ -65,7 +65,7 @@ def line(entry: runs.Entry, shown: str) -> dict[str, Any]:
         "data": PurePath(entry.config.get("data", "")).name,
         "samples": entry.config.get("samples"),
         "seed": entry.config.get("seed"),
-        "run": f"{entry.title or entry.name}{' (shipped)' if entry.shipped else ''}",
+        "run": f"{entry.name}{' (shipped)' if entry.shipped else ''}",
     }
 
 
@@ -128,7 +128,7 @@ def _key(names: list[str], ticks: list[str]) -> str:
 def actions(ticks: Sequence[runs.Entry]) -> None:
     """Draw buttons for the ticked runs."""
     if not ticks:
-        st.caption("Tick runs to delete, name or compare them.")
+        st.caption("Tick runs to delete or compare them.")
         return
     own = [entry for entry in ticks if not entry.shipped]
     with st.container(horizontal=True, vertical_alignment="center", key="runs-actions"):
@@ -136,18 +136,6 @@ def actions(ticks: Sequence[runs.Entry]) -> None:
         if own:
             what = "this run" if len(own) == 1 else f"these {len(own)} runs"
             works.confirmed("delete", what, _delete, [entry.folder for entry in own], [entry.name for entry in ticks])
-        if len(ticks) == 1 and own:
-            st.text_input(
-                "Title",
-                own[0].title,
-                runs.MOST_LETTERS,
-                key=f"title-{own[0].name}",
-                placeholder="give it a title",
-                label_visibility="collapsed",
-                width=220,
-                on_change=_rename,
-                args=(own[0],),
-            )
     finished = [entry.name for entry in ticks if entry.state == "done"]
     if len(finished) > 1:
         navigation.link(
@@ -156,13 +144,6 @@ def actions(ticks: Sequence[runs.Entry]) -> None:
             "The page Compare: these runs with their parents, ensemble and average; how they differ, by class and by level.",
             runs="|".join(finished),
         )
-
-
-def _rename(entry: runs.Entry) -> None:
-    try:
-        runs.rename(entry, st.session_state[f"title-{entry.name}"])
-    except ValueError as error:
-        st.toast(f"Not changed: {escaped(error)}", icon=":material/info:")
 
 
 def _delete(folders: Sequence[Path], ticks: list[str]) -> None:

@@ -30,7 +30,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
     except ValueError as error:
         st.error(f"This run's levels are not shown: {escaped(runs.without_folders(error, entry.folder))}")
         return
-    name, (claim, _, cause) = overview.table["level"][worst], strip.caption.partition(". ")
+    name, claim = overview.table["level"][worst], strip.caption
     widgets.chart(
         "fuse-strip",
         lambda colours: pictures.picture(entry, "strip", colours, worst, large=STRIP),
@@ -38,7 +38,7 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
         entry,
         heading=claimed(claim),
         below="",
-        reading=escaped(f"{cause} {strip_words(entry, overview)}"),
+        reading=escaped(strip_words(entry, overview)),
     )
     navigation.link(
         "levels",

@@ -86,22 +86,14 @@ def _paths(text: str) -> tuple[str, ...]:
     """Names in configs, one per line that is not empty."""
     known = dict(_lines(presets.last().files))
     lines = [line.strip().strip("'\"") for line in text.splitlines()]
-    named = tuple(
+    return tuple(
         known.get(line) or (line if uploads.is_upload(line) else sources.short_name(line)) for line in lines if line
     )
-    sources.grant(named)
-    return named
 
 
 def _rows(path: str) -> str:
     """A splits file's name in configs."""
-    return typed(sources.short_name(path) if path.strip() else "")
-
-
-def typed(name: str) -> str:
-    """A name that was typed here, so that its file may be opened."""
-    sources.grant([name])
-    return name
+    return sources.short_name(path) if path.strip() else ""
 
 
 def _code(picks: Picks) -> None:

@@ -19,7 +19,6 @@ from . import (
     ingredients,
     lecture,
     lost,
-    seen,
     summary,
     tuning,
     tuning_form,
@@ -86,10 +85,18 @@ def finished(entry: runs.Entry) -> None:
     ingredients.section(entry, palette)
     lost.lost(entry, palette)
     followed(entry, palette)
-    show_images = seen.seen(entry, palette)
+    seen(entry)
     tuning.tuning(entry)
     downloads.downloads(entry)
-    show_images()
+
+
+def seen(entry: runs.Entry) -> None:
+    """Draw how many training images of each class each network saw, if that is known."""
+    counts, classes = runs.class_counts(entry), entry.metrics.get("classes")
+    if counts and classes:
+        st.header("What each network saw", anchor=False)
+        widgets.split(counts, classes)
+        st.caption("Training images of each class.")
 
 
 @st.fragment

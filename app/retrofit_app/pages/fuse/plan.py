@@ -8,7 +8,7 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures import letter, listing, percent
-from retrofit_app.models import accuracies, checkpoints, plans, sources
+from retrofit_app.models import checkpoints, plans, sources
 from retrofit_core.system.refusals import Cure, cures_of
 
 from . import configs
@@ -39,12 +39,8 @@ class Plan:
     """A line about each network"""
 
 
-def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
-    """What Start would do with these picks; errors that users can cause become the refusal.
-
-    Args:
-        entries: all runs, which give accuracies.
-    """
+def plan(picks: Picks) -> Plan:
+    """What Start would do with these picks; errors that users can cause become the refusal."""
     so_far = Plan()
     try:
         facts = sources.facts(picks if picks.networks != "shipped" else Picks())
@@ -55,7 +51,7 @@ def plan(picks: Picks, entries: list[runs.Entry]) -> Plan:
             so_far,
             training=training,
             counts=counts,
-            notes=(_data_words(facts), *_network_words(picks, training, entries)),
+            notes=(_data_words(facts), *_network_words(picks, training)),
         )
         if picks.networks == "own" and not picks.files:
             return replace(so_far, lacking=NO_FILES)
@@ -118,34 +114,19 @@ def _data_words(facts: sources.Facts) -> str:
     )
 
 
-def _network_words(picks: Picks, training: Any, entries: list[runs.Entry]) -> list[str]:
+def _network_words(picks: Picks, training: Any) -> list[str]:
     """Accuracy and shape of existing networks."""
     if picks.networks == "shipped":
         networks = _shipped().metrics["networks"]
         each = [f"{letter(index)} gets {percent(networks[f'parent {index}']['accuracy'])}" for index in range(2)]
         return [f"On the test images {listing(each)}. Both are cnn with 16, 32 and 32 channels."]
     if picks.networks == "own":
-        return [_checkpoint_words(index, name, picks, entries) for index, name in enumerate(picks.files)]
-    ready = _files(picks, training)
-    if len(ready) < training.parts:
-        return []
-    measured = [(letter(index), accuracies.words(picks, name, entries)) for index, name in enumerate(ready)]
-    each = [f"{network} gets {accuracy}" for network, accuracy in measured if accuracy]
-    return [
-        "These networks are already trained, so only the fusion remains.",
-        *([f"{listing(each)}."] if each else []),
-    ]
+        return [_checkpoint_words(index, name, picks) for index, name in enumerate(picks.files)]
+    ready = all(Path(sources.located(name)).is_file() for name in training.files())
+    return ["These networks are already trained, so only the fusion remains."] * ready
 
 
-def _files(picks: Picks, training: Any) -> tuple[str, ...]:
-    """Existing checkpoints of the form's networks, as configs name them; none for the shipped pair."""
-    if picks.networks == "shipped":
-        return ()
-    names = picks.files if training is None else training.files()
-    return tuple(name for name in names if Path(sources.located(name)).is_file())
-
-
-def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.Entry]) -> str:
+def _checkpoint_words(index: int, name: str, picks: Picks) -> str:
     checkpoint = checkpoints.described(name, picks.code)
     words = [
         f"{letter(index)}, {checkpoint.name}: {checkpoint.spec['architecture']}"
@@ -154,8 +135,6 @@ def _checkpoint_words(index: int, name: str, picks: Picks, entries: list[runs.En
     ]
     if checkpoint.counts:
         words.append(f"trained on {sum(count > 0 for count in checkpoint.counts)} of {len(checkpoint.counts)} classes")
-    if not picks.code and (accuracy := accuracies.words(picks, name, entries)):
-        words.append(accuracy)
-    elif checkpoint.accuracy is not None:
+    if checkpoint.accuracy is not None:
         words.append(f"{percent(checkpoint.accuracy)} of held-out images")
     return " · ".join(words)

@@ -103,7 +103,7 @@ def network(
     def go() -> None:
         points = st.session_state["strip"]["selection"]["points"]
         if points:
-            parameters.to_level(names[int(points[0]["customdata"][0])])
+            parameters.LEVELS.change(level=names[int(points[0]["customdata"][0])])
 
     widgets.chart(
         "strip",
@@ -146,7 +146,6 @@ def level(
             run.config.importance if run.config.importance in scores else scores[0],
             report.width,
             readings.grouping(entry, index).densest or 0,
-            len(report.widths),
         ),
         last=index == len(run.levels) - 1,
         lecture=lecture,

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from retrofit_app.address import neurons
 from retrofit_app.address.readers import one_of
 from retrofit_app.address.rule import Parameter, declared, option
 from retrofit_app.address.session import Scope
@@ -30,8 +29,6 @@ class Look:
     """Tables follow its grouping"""
     neuron: str
     """The fused neuron to look at in detail"""
-    pick: str
-    """Neurons with a ring, in the form of `address.neurons`"""
     view: str = declared("ribbon", one_of(VIEWS, "picture"))
 
 
@@ -47,23 +44,8 @@ def where(names: Sequence[str], default: str) -> Where:
     return LEVELS.read(Where, [Parameter("level", default, level, of_run=True)])
 
 
-def to_level(name: str, **more: str) -> None:
-    """Open a level and clear picked neurons, which belong to the old one. For callbacks.
-
-    Args:
-        more: parameters that change with it.
-    """
-    LEVELS.change(level=name, **more, **({"pick": ""} if LEVELS.knows("pick") else {}))
-
-
-def look(
-    scores: Sequence[str],
-    first: str,
-    width: int,
-    densest: int,
-    parents: int,
-) -> Look:
-    """How to look at a level with these scores, fused neurons (`width`) and number of parents.
+def look(scores: Sequence[str], first: str, width: int, densest: int) -> Look:
+    """How to look at a level with these scores and fused neurons (`width`).
 
     Args:
         first: the default score.
@@ -74,6 +56,5 @@ def look(
         [
             option("score", scores, first, "importance score of this run"),
             option("neuron", list(map(str, range(width))), str(densest), "fused neuron of this level", of_run=True),
-            neurons.parameter("pick", parents),
         ],
     )

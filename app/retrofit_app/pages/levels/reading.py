@@ -35,10 +35,7 @@ STEPS = {
         "colours the next largest; under another score the same colour marks the group that shares most members.\n\n"
         "**The plane.** The first two principal components of the neurons' outputs on the fusion samples hide {hidden} of the "
         "variance, so neurons of one group may look far apart, and neurons that look close may differ. A neuron's shape shows "
-        "its network, its area its importance. A stroke outwards marks one outside the frame.\n\n"
-        "**ARI.** The adjusted Rand index says how alike two groupings are: 1 for the same groups, 0 for no more than chance, "
-        "and below 0 (down to −0.5) for less than chance. Each number is a mean over seeds. On the diagonal are two seeds of one "
-        "score, the noise: two scores differ only if their index is below its range."
+        "its network, its area its importance. A stroke outwards marks one outside the frame."
     ),
     "targets": (
         "**Targets.** Each mark is one member's output on one sample. Shape and colour show its network, and the legend says how "
@@ -46,11 +43,8 @@ STEPS = {
         "share: the weighted squares of the distances from the line are the grouping error."
     ),
     "fit": (
-        "**Fit.** The fused level reads the fused outputs of the level below, so errors pass upwards. The right picture shows "
-        "the approximation error on a plane through three points of the level's weights: ★ the fused ones, ● ◆ those of two "
-        "networks, mapped onto the fused inputs. Dark is low. The scale is logarithmic, and exact on this plane.\n\n"
-        "R² says how much of a parent's neuron the fused one explains; 1 is everything. Beside it is the output of one fused "
-        "neuron against its target."
+        "**Fit.** The fused level reads the fused outputs of the level below, so errors pass upwards. R² says how much of its "
+        "target a fused neuron explains; 1 is everything."
     ),
 }
 

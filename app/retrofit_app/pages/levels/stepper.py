@@ -9,7 +9,7 @@ from retrofit_app.figures import escaped, percent
 from retrofit_app.runs.levels import Overview
 from retrofit_app.shell import lectures
 
-from .parameters import LEVELS, STEPS, to_level
+from .parameters import LEVELS, STEPS
 
 KEYS = {"first": "Home", "previous": "K", "next": "J", "last": "End"}
 #: px, the list of levels: its width, of a letter, and of "10 of 20" with its sign.
@@ -36,15 +36,14 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
 
     def move(to: str) -> None:
         # From the address, not the list: the second of two quick presses starts where the first ended.
-        to_level(names[target(to, names.index(LEVELS.current("level")))])
+        LEVELS.change(level=names[target(to, names.index(LEVELS.current("level")))])
 
     def turn(by: int) -> None:
         """Turn a page: to the next step, or from the last one to the next level."""
         start = names.index(LEVELS.current("level"))
         page = start * len(STEPS) + STEPS.index(LEVELS.current("step")) + by
         if 0 <= page < len(names) * len(STEPS):
-            level, step = names[page // len(STEPS)], STEPS[page % len(STEPS)]
-            LEVELS.change(step=step) if level == names[start] else to_level(level, step=step)
+            LEVELS.change(level=names[page // len(STEPS)], step=STEPS[page % len(STEPS)])
 
     def button(to: str) -> None:
         st.button(
@@ -63,7 +62,7 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
         st.selectbox(
             "Level",
             names,
-            **LEVELS.control("level", change=to_level),
+            **LEVELS.control("level"),
             width=min(max(NARROW, LETTER * max(map(len, names)) + ROOM), WIDE),
             label_visibility="collapsed",
             format_func=lambda name: f"{names.index(name) + 1} of {len(names)} · {name}",

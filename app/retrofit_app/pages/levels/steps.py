@@ -99,23 +99,8 @@ def one_neuron(run: Neurons) -> None:
     )
 
 
-def detail(view: View) -> None:
-    """Draw one fused neuron: its members, and its output against its target."""
-    grouped, neuron = readings.grouping(view.entry, view.index), int(view.look.neuron)
-    if view.lecture:
-        view.chart("fit", f"**{pictures.CHARTS['fit'].question}** Fused neuron {neuron}", neuron=neuron)
-        return
-    one_neuron(grouped)
-    rows = np.flatnonzero(grouped.labels == neuron)
-    named = ", ".join(grouped.names[row] for row in rows[: readings.MEMBERS]) + (
-        "…" if len(rows) > readings.MEMBERS else ""
-    )
-    st.markdown(f"{figures.members_words(grouped, neuron)} {named}")
-    view.chart("fit", neuron=neuron)
-
-
 def fit(view: View) -> None:
-    """Draw how the weights were found, and what is lost."""
+    """Draw how the weights were found, and how close one fused neuron comes to its target."""
     report = view.report
     if report.form == "aligned":
         st.markdown(
@@ -123,41 +108,30 @@ def fit(view: View) -> None:
             "approximation error."
         )
         return
-    if not methods.is_fitted(view.entry):
-        view.say(
-            "Nothing is fitted in this run: each fused neuron gets the mean of its group's weights. The approximation error is "
-            "the distance of its output from the target."
-        )
-    else:
-        how = "Gradient descent finds" if report.form == "gradient" else "A closed form gives"
-        view.say(
-            f"{how} the weights that bring the fused level close to its targets. The approximation error is the distance that "
-            "remains."
-        )
+    how = "Gradient descent finds" if report.form == "gradient" else "A closed form gives"
+    view.say(
+        f"{how} the weights that bring the fused level close to its targets. The approximation error is the distance that "
+        "remains."
+        if methods.is_fitted(view.entry)
+        else "Nothing is fitted in this run: each fused neuron gets the mean of its group's weights. The approximation error is "
+        "the distance of its output from the target."
+    )
     for words in filter(None, (figures.group_words(report), figures.stream_words(report))):
         st.markdown(words)
-    left, right = st.columns(2, gap="large")
-    with left:
-        if report.curve:
-            view.chart("curve")
-        elif view.analysis is not None:
-            detail(view)
-    with right:
-        plane(view)
-    if report.curve and view.analysis is not None and not view.lecture:
-        detail(view)
+    drawn = [lambda: view.chart("curve")] * bool(report.curve) + [lambda: detail(view)] * (view.analysis is not None)
+    if not drawn:
+        widgets.why("The analysis contains outputs and targets. This run has no analysis.")
+    for column, draw in zip(st.columns(2, gap="large"), drawn, strict=False):
+        with column:
+            draw()
 
 
-def plane(view: View) -> None:
-    """Draw the level's approximation error around its weights."""
-    if view.analysis is not None and "quadratic" in view.analysis.plane:
-        view.chart("plane")
-        return
-    st.markdown(f"**{pictures.CHARTS['plane'].question}**")
-    if view.analysis is None:
-        widgets.why("The analysis contains this error around the weights. This run has no analysis.")
-    else:
-        widgets.why(f"There is no picture: {view.analysis.plane.get('why', 'it was not computed for this level.')}")
+def detail(view: View) -> None:
+    """Draw one fused neuron's output against its target."""
+    if not view.lecture:
+        one_neuron(readings.grouping(view.entry, view.index))
+    neuron = int(view.look.neuron)
+    view.chart("fit", f"**{pictures.CHARTS['fit'].question}** Fused neuron {neuron}", neuron=neuron)
 
 
 DRAWN = {"activations": activations, "importance": importance, "grouping": grouping, "targets": targets, "fit": fit}

@@ -6,8 +6,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.address import neurons
-from retrofit_app.figures import Neurons, Palette, escaped, same_numbers, title
+from retrofit_app.figures import Palette, escaped, same_numbers, title
 from retrofit_app.runs import methods
 from retrofit_app.widgets import pictures, readings
 
@@ -75,14 +74,12 @@ class View:
         key: str = "",
         below: str | None = None,
         reading: str = "",
-        select: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
         """Draw one of CHARTS of the level, by default under its question.
 
         Args:
             key: where a name is drawn several times.
-            select: on_select and selection_mode of st.plotly_chart.
             options: the chart's own.
         """
         if self.lecture:
@@ -96,26 +93,11 @@ class View:
             below=below,
             reading=reading,
             bare=bool(self.lecture),
-            **(select or {}),
         )
-
-    def grouping(self, score: str | None = None, seed: int = 0) -> Neurons:
-        """The neurons as a score groups them; by default the chosen score."""
-        return readings.grouping(self.entry, self.index, *self.score_and_seed(score, seed))
-
-    def score_and_seed(self, score: str | None = None, seed: int = 0) -> tuple[str | None, int]:
-        """A score, by default the chosen one, and a seed. Without an analysis, only the run's grouping."""
-        return (None, 0) if self.analysis is None else (score or self.look.score, seed)
 
     def of_run(self, score: str) -> bool:
         """Whether the run grouped with this score."""
         return score == methods.score(self.entry)
-
-    @property
-    def picked(self) -> list[int]:
-        """This level's picked neurons, as numbers among all of its neurons."""
-        named = neurons.neurons_of(self.look.pick, len(self.report.widths))
-        return readings.rows_of(readings.grouping(self.entry, self.index), named)
 
     def missing(self) -> None:
         """Draw which scores are missing, and why."""
