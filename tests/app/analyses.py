@@ -43,17 +43,6 @@ def invented(run: Run, *, seeds: int = 3, without: str = "") -> Analysis:
         labels, scores = (
             {name: held for name, held in by_name.items() if name != without} for by_name in (labels, scores)
         )
-        marks = [
-            {"name": "fused", "x": 0.0, "y": 0.0, "loss": 0.01},
-            {"name": "parent 0", "x": 1.0, "y": 0.0, "loss": 0.11},
-            {"name": "parent 1", "x": 0.5, "y": 1.0, "loss": 0.135},
-        ]
-        surface = {
-            "quadratic": [0.01, 0, 0, 0.1, 0, 0.1],
-            "marks": marks,
-            "axes": ["towards parent 0", "towards parent 1, across"],
-            "unit": "share of energy",
-        }
         targets = torch.tensor(generator.normal(size=(16, d)), dtype=torch.float32)
         levels.append(
             LevelAnalysis(
@@ -64,7 +53,7 @@ def invented(run: Run, *, seeds: int = 3, without: str = "") -> Analysis:
                 torch.tensor(generator.random(m)),
                 targets,
                 targets * 0.9,
-                surface,
+                {},
             )
         )
     accuracy = [95.0, *(94.0 - 7.5 * (index >= 1) for index in range(len(levels)))]

@@ -62,19 +62,6 @@ def act_until(page: Any, url: str, act: Callable[[], None]) -> None:
     at_rest(page)
 
 
-def choose(page: Any, label: str, words: str, option: str, url: str) -> None:
-    """Pick an option of a list by typing; a click on it may meet a list that is being drawn again."""
-    box = page.get_by_role("combobox", name=label)
-
-    def type_it() -> None:
-        box.click()
-        box.fill(words)
-        page.get_by_role("option", name=option, exact=True).wait_for()
-        box.press("Enter")
-
-    act_until(page, url, type_it)
-
-
 def shown(page: Any, level: str) -> None:
     """A level's ribbon is drawn."""
     page.locator(f"[aria-label^='Bands from'][aria-label*=' of level {level}:'] .sankey-link").first.wait_for()

@@ -34,7 +34,7 @@ def test_runs_of_the_same_parents_stand_together_with_their_references():
     first, second = shipped("hf-linear"), shipped("kf-gradient")
     other = replace(shipped("kf-linear"), inputs=first.inputs | {"parent-0.safetensors": "another"})
     groups = compared.groups([first, other, second])
-    assert [[row.id for row in group.rows] for group in groups] == [["kf-gradient", "hf-linear"], ["kf-linear"]]
+    assert [[row.id for row in group.rows] for group in groups] == [["hf-linear", "kf-gradient"], ["kf-linear"]]
     assert [row.name for row in groups[0].references] == ["network A", "network B", "ensemble", "plain average"]
     assert groups[0].best_parent.name == "network A"
     assert groups[0].title == "2 cnn networks (sharded split) on digits, conductance importance, of run hf-linear"

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from retrofit_app import figures
 from retrofit_app.figures import DARK, LIGHT, Network
@@ -173,35 +171,6 @@ def test_the_same_colour_is_the_same_cluster_under_another_score():
     other = seen([2, 2, 2, 1, 1, 0, 0, 3, 4, 5])  # 0 is now 2, 1 is now 0, 2 fell apart
     assert counterparts(reference, other).tolist() == [1, -1, 0, -1, -1, -1]
     assert marks(other, reference).kinds[[0, 5, 3, 7]].tolist() == [0, 1, OTHER, ALONE]
-
-
-@pytest.mark.slow
-@given(
-    st.lists(st.integers(0, 7), min_size=8, max_size=8),
-    st.lists(st.sampled_from([0.0, 1e-30, 0.5, 1.0, 4.0]), min_size=8, max_size=8),
-)
-def test_every_neuron_is_drawn_once_its_shape_is_the_network_and_its_area_the_importance(labels, scores):
-    """Of whatever groups and scores: one cluster, none, or scores that are all zero."""
-    labels = np.unique(labels, return_inverse=True)[1].tolist()
-    points = np.random.default_rng(0).normal(size=(8, 3)) * np.array([3.0, 1.0, 0.1])
-    picture = figures.clusters(figures.neurons(level(points, labels, scores)), LIGHT)
-    drawn = [
-        (int(row[0]), symbol, size)
-        for trace in marks_of(picture)
-        for row, symbol, size in zip(trace.customdata, trace.marker.symbol, trace.marker.size, strict=True)
-    ]
-    assert sorted(row for row, _, _ in drawn) == list(range(8))
-    assert all(symbol.startswith("circle" if row < 4 else "diamond") for row, symbol, _ in drawn)
-    sizes = {scores[row]: size for row, _, size in drawn}
-    assert (
-        len(sizes) < 2
-        or not {1.0, 4.0} <= set(sizes)
-        or sizes[4.0] == pytest.approx(min(2 * sizes[1.0], 26.0), rel=0.02)
-    )
-    counts = np.bincount(labels)
-    assert f"4 + 4 neurons in {len(counts)} groups" in picture.alt and f"{(counts == 1).sum()} alone" in picture.caption
-    largest = [row for row, colour in colours_of(picture).items() if colour == LIGHT.ink]
-    assert counts.max() == 1 or len(largest) == counts.max()
 
 
 def marks_of(picture: figures.Picture) -> list[Any]:

@@ -147,12 +147,6 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     assert not page.error and not page.exception, errors(page)
     assert ("**Auto: KF-Linear, " in words(page)) == (method == "Auto")
     networks = metrics["networks"]
-    best = max((networks["parent 0"], networks["parent 1"]), key=lambda network: network["accuracy"])
-    gained = figures.difference(networks["fused"], best)
-    worse = gained.clear and gained.points < 0
-    assert ("clearly worse than A alone" in words(page) or "clearly worse than B alone" in words(page)) == worse
-    warnings = [warning.value for warning in page.warning]
-    assert len(warnings) <= (worse and method != "Average") and all("Samples from" in text for text in warnings)
     assert figures.percent(networks["fused"]["accuracy"]) in tiles(page)
     assert ("importance" in runs.details(runs.read_entry(runs_folder / "mine"))) == (method == "OTFusion")
     assert ("Where is something lost?" in headers(page)) == bool(result.levels) == (method in ("OTFusion", "Auto"))
@@ -310,34 +304,6 @@ def test_a_wrong_data_set_is_named_before_the_start(runs_folder, spec, says):
     save_model(build(spec, seed=0), runs_folder / "a.safetensors")
     page = open_form(preset="own", files="a.safetensors|a.safetensors")
     assert says in errors(page) and "mat1" not in errors(page) and button(page, "start").disabled
-
-
-def test_uploads_are_checked_and_kept_by_content_until_they_are_taken_back(runs_folder):
-    first, second = (
-        (name, (runs.BUNDLED / parent).read_bytes(), "application/octet-stream")
-        for name, parent in zip(("../../evil.safetensors", "b.safetensors"), bundle.PARENTS, strict=True)
-    )
-    torn = ("net.safetensors", first[1][:-4], first[2])
-    page = open_form(preset="own")
-    assert not page.error and not page.warning and button(page, "start").disabled and len(page.info) == 1
-
-    def upload(*files):
-        page.file_uploader[0].set_value(list(files)).run()
-        return list(runs_folder.rglob("*.safetensors"))
-
-    (stored,) = upload(first)
-    assert page.query_params["files"].startswith("uploads/") and stored.read_bytes() == first[1]
-    assert stored.parents[1].name == "uploads" and "A, evil.safetensors: cnn" in words(page)
-    assert page.text_area(key="fuse-files-text").value == "evil.safetensors (uploaded)"
-    assert upload(first, torn) == [stored]
-    assert "net.safetensors is not taken: it is cut off" in errors(page)
-    # One network alone could be compressed, but nobody has asked for that.
-    assert "an upload was not taken. Remove it" in errors(page) and button(page, "start").disabled
-    assert len(upload(first, second)) == 2 and not errors(page) and not button(page, "start").disabled
-    (left,) = upload(second)
-    assert left.name == "b.safetensors" and page.query_params["files"].endswith("/b.safetensors")
-    button(page, "fuse-forget").click().run()
-    assert not list(runs_folder.rglob("*.safetensors")) and "files" not in page.query_params
 
 
 def test_a_run_that_cannot_be_read_is_a_line_that_can_be_deleted(runs_folder, shipped):

@@ -53,7 +53,7 @@ def test_a_shipped_run_shows_its_landscape_before_any_click(runs_folder):
         "on all 359 test images, as on Fuse, the average has 24.2",
         "15 × 15 points, 256 images of digits (test), seed 0",
         "No BatchNorm",
-        "Flatness depends on how weights",
+        "a network that knows nothing is the flattest of all",
     ):
         assert fact in words(page)
 
@@ -107,27 +107,16 @@ def test_start_makes_a_worker_and_cancel_asks_it_to_stop(record, sleeper):
         runs.delete(record)
 
 
-@each_case(
-    ("state", "error", "said"),
-    [
-        ("failed", "no space on the disk.", "Not finished: no space on the disk."),
-        ("running", "", "The worker was ended before it had finished"),
-        ("cancelled", "", "nothing of it is shown"),
-    ],
-)
-def test_how_an_unfinished_landscape_ended_is_said_and_it_is_measured_again(record, sleeper, state, error, said):
+def test_how_an_unfinished_landscape_ended_is_said_and_it_is_measured_again(record, sleeper):
     key = SMALL.key(record)
     shutil.rmtree(record / LANDSCAPE.folder, ignore_errors=True)
-    noted(placed(record, invented(finished=9), key=key), state, error)
+    noted(placed(record, invented(finished=9), key=key), "cancelled")
     SMALL.save(record / LANDSCAPE.folder / key, record)
     page = open_page(run="mine")
-    sentences = [element.value for element in [*page.warning, *page.error]]
-    assert not page.exception and len(sentences) == 1 and said in sentences[0]
-    assert not pictures(page)
-    if state == "cancelled":
-        page.button(key="landscape-again").click().run()
-        (kept,) = followups.works_of(runs.read_entry(record), LANDSCAPE)
-        assert kept.going and kept.has_content and "points are measured" in page.get("progress")[0].proto.text
+    assert not page.exception and not pictures(page) and "nothing of it is shown" in page.warning[0].value
+    page.button(key="landscape-again").click().run()
+    (kept,) = followups.works_of(runs.read_entry(record), LANDSCAPE)
+    assert kept.going and kept.has_content and "points are measured" in page.get("progress")[0].proto.text
 
 
 def test_of_several_landscapes_one_is_chosen_and_can_be_deleted(record):

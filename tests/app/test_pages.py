@@ -19,10 +19,10 @@ NONSENSE = [
     ("", NEW | {"method": "KD"}, {"options": "nonsense"}, "NAME=VALUE"),
     ("", SHIPPED, {"tuned": "gone"}, ""),
     ("levels", SHIPPED, {"level": "99", "step": "dance", "score": "guess", "neuron": "-1"}, ""),
-    ("levels", SHIPPED, {"pick": "<b>", "view": "Z9"}, ""),
+    ("levels", SHIPPED, {"view": "Z9"}, ""),
     ("levels", SHIPPED, {"example": "359"}, "a whole number from 0 to 358"),
-    ("landscape", SHIPPED, {"map": "gone", "point": "x", "path": "7"}, ""),
-    ("compare", {"runs": "kf-linear|gone"}, {"order": "mood"}, "no such finished run (gone)"),
+    ("landscape", SHIPPED, {"map": "gone", "path": "7"}, ""),
+    ("compare", {}, {"runs": "kf-linear|gone"}, "no such finished run (gone)"),
     ("paper", {"table": "widths"}, {"cell": "KF-Linear, conductance|2-way"}, "no such cell of this table"),
 ]
 
@@ -41,11 +41,9 @@ def test_what_means_nothing_in_an_address_is_named_and_the_page_stands(runs_fold
     [
         ("", {"view": "runs", "tuned": "0123456789", "tune-epochs": "7"}),
         ("", {"view": "runs", "lecture": "1", "slide": "2"}),
-        ("landscape", SHIPPED | {"point": "99-99"}),
     ],
 )
 def test_what_means_something_elsewhere_is_kept_without_a_word(runs_folder, name, address):
-    """In another view, or of another landscape of the run."""
     assert clean(page_at(name, **address))
 
 
@@ -58,7 +56,6 @@ def test_what_means_something_elsewhere_is_kept_without_a_word(runs_folder, name
         *(("levels", SHIPPED | {"step": step}) for step in ("activations", "grouping", "fit")),
         ("landscape", SHIPPED),
         ("compare", {}),
-        ("compare", {"view": "board"}),
         ("", SHIPPED | {"example": "3"}),
         ("paper", {}),
     ],

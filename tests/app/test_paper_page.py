@@ -87,13 +87,6 @@ def test_an_unmeasured_cell_has_the_command_that_measures_it():
     assert code(page) == ["retrofit reproduce widths --scale small --columns '4x, 4x' --methods 'KF-Linear, uniform'"]
 
 
-def test_only_what_disagrees():
-    column = recorded("vgg11-noniid", "2-way")
-    against = {row for claim in column.claims if claim.verdict == "contradicted" for row in claim.rows}
-    page = open_page(table="vgg11-noniid", disagreeing="1")
-    assert against and against <= set(shown(page)) < set(shown(open_page(table="vgg11-noniid")))
-
-
 def test_all_tables_have_the_summary_of_the_report():
     page = page_at("paper")
     assert clean(page)
@@ -148,14 +141,6 @@ def test_a_lecture_reveals_the_claims_one_after_the_other():
     )
     page.button(key="go-Right").click().run()
     assert drawn(page, "retrofit-totals").count("?</div>") == 2
-    claim = recorded("vgg11-noniid", "2-way").claim("KF-Linear", "best parent")
-    page = spoken("paper", view="table", table="vgg11-noniid", cell=CELL)
-    assert clean(page) and f"{claim.ours:+.2f}" not in drawn(page, "retrofit-book")
-    page.button(key="go-all").click().run()
-    assert f"{claim.ours:+.2f}" in drawn(page, "retrofit-book") and "the paper's sign" in words(page)
-    page.button(key="go-Right").click().run()
-    assert page.query_params["slide"] == "2" and "4-way" in words(page)
-    assert clean(spoken("paper", view="table", table="inference-cost")), "it has no slides, so the page stays as it is"
 
 
 def test_a_package_without_records_says_where_they_are(monkeypatch, tmp_path):

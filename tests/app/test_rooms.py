@@ -31,7 +31,6 @@ WITHOUT_STREAMLIT = (
     "shell/style.py",
     "address/rule.py",
     "address/readers.py",
-    "address/neurons.py",
 )
 
 
@@ -92,25 +91,3 @@ def test_the_architecture_page_has_the_same_table():
     page = (APP.parents[1] / "docs" / "architecture.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \|([^|]*)\|$", page, re.MULTILINE)
     assert {room: set(re.findall(r"`(\w+)`", names)) for room, names in rows if room in ROOMS} == ROOMS
-
-
-def test_the_same_word_on_two_pages_is_two_parameters():
-    from streamlit.testing.v1 import AppTest
-
-    def two():
-        import streamlit as st
-
-        from retrofit_app.address.rule import option
-        from retrofit_app.address.session import Scope
-
-        shown = [
-            Scope(page).read(dict, [option("step", ["x", "y", "z"], first, "step")])["step"]
-            for page, first in (("one", "x"), ("two", "y"))
-        ]
-        st.text(" ".join(shown))
-        st.selectbox("Step", ["x", "y", "z"], **Scope("one").control("step"))
-
-    app = AppTest.from_function(two).run()
-    assert app.text[0].value == "x y"
-    app.selectbox(key="one-step").set_value("z").run()
-    assert app.query_params["step"] == "z" and app.text[0].value == "z z"  # one address: the page that it is of decides

@@ -9,8 +9,7 @@ import pytest
 
 from retrofit_app import figures, runs, share
 from retrofit_app.figures import DARK, LIGHT
-from retrofit_app.figures.ingredients import two_by_two
-from retrofit_app.runs import headline, ingredients, levels
+from retrofit_app.runs import headline, levels
 
 pytestmark = pytest.mark.slow
 
@@ -42,19 +41,11 @@ def test_the_page_has_the_figures_of_the_app(tmp_path, monkeypatch):
     assert spaced(figures.plain_text(headline.finding(entry))) in words
     for table in entry.metrics["networks"].values():
         assert spaced(figures.percent(table["accuracy"])) in words
-    corners, average = ingredients.read(entry)
     overview = levels.overview(entry)
-    for both, draw in zip(
-        found,
-        (
-            lambda palette: two_by_two(corners, average, palette),
-            lambda palette: figures.level_losses(overview.table, overview.course, palette),
-        ),
-        strict=False,
-    ):
-        assert both == {
-            name: json.loads(draw(palette).figure.to_json()) for name, palette in (("light", LIGHT), ("dark", DARK))
-        }
+    assert found[1] == {
+        name: json.loads(figures.level_losses(overview.table, overview.course, palette).figure.to_json())
+        for name, palette in (("light", LIGHT), ("dark", DARK))
+    }
     assert len(found) == 2 + len(overview.table) + 2  # ingredients and strip, each level's neurons, both planes
     for name in overview.table["level"]:
         assert f"· {name}" in words

@@ -1,4 +1,4 @@
-"""Book-style tables of results: the page, CSV, Markdown and LaTeX share one set of cells, so that all round alike."""
+"""Book-style tables of results: the page, CSV and LaTeX share one set of cells, so that all round alike."""
 
 import csv
 import io
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from retrofit_core.system.tables import latex_escaped, markdown_table
+from retrofit_core.system.tables import latex_escaped
 
 from .palette import Palette
 
@@ -95,19 +95,6 @@ class Table:
             writer.writerow([*([group] if grouped else []), *(_safe(cell.replace(MINUS, "-")) for cell in cells)])
         return text.getvalue()
 
-    def markdown(self) -> str:
-        """A table for a README; the best is bold."""
-        titles, rows = [column.title for column in self.columns], []
-        for line in self.lines:
-            if line.heading:
-                rows.append([f"*{_in_markdown(line.heading)}*", *[""] * (len(titles) - 1)])
-            else:
-                cells = map(_in_markdown, self._filled(line, "" if line.is_reference else DASH))
-                rows.append([f"**{cell}**" if index in line.best else cell for index, cell in enumerate(cells)])
-        numbers = [index for index, column in enumerate(self.columns) if column.is_number]
-        text = markdown_table(titles, rows, numbers)
-        return "\n\n".join([text, *map(_in_markdown, self.notes)]) + "\n"
-
     def latex(self) -> str:
         """A tabular with booktabs rules; the best is bold."""
         sides = "".join("r" if column.is_number else "l" for column in self.columns)
@@ -161,7 +148,3 @@ def _kind(column: Column) -> str:
 def _safe(cell: str) -> str:
     """A cell that no spreadsheet takes for a formula; signed numbers stay unchanged."""
     return cell if not cell or cell[0] not in "=@\t\r" and not re.match(r"[+-][^\d.]", cell) else f"'{cell}"
-
-
-def _in_markdown(text: str) -> str:
-    return re.sub(r"([\\|*_`<\[\]])", r"\\\1", text)

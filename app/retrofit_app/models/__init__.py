@@ -1,1 +1,1 @@
-"""What can be fused: data sets, checkpoints, uploads; and a run's networks."""
+"""What can be fused: data sets, checkpoints; and a run's networks."""

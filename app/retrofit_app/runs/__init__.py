@@ -12,7 +12,7 @@ from retrofit_core.runs.store import alone
 from retrofit_core.runs.worker import Busy, begin, cancel, was_asked
 from retrofit_core.system.extras import library_version as library
 
-from .listing import entries, reader_of, same_work
+from .listing import entries, same_work
 from .records import (
     BUNDLED,
     Entry,

@@ -92,17 +92,5 @@ def _identities(entries: list[Entry]) -> Iterator[tuple[Entry, Any]]:
             yield entry, Identity(config, entry.inputs)
 
 
-def reader_of(path: Path) -> Entry | None:
-    """A run that reads this file and is in progress or ended early."""
-    for entry in entries()[0]:
-        config = entry.config
-        names = [*config["models"], config.get("splits"), config.get("target"), config.get("base")]
-        if (entry.active or entry.analysing or entry.ended_early) and path in [
-            entry.base / name for name in names if name
-        ]:
-            return entry
-    return None
-
-
 def _age(entry: Entry) -> float:
     return float(entry.status.get("started") or (entry.folder / "config.json").stat().st_mtime)

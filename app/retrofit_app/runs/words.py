@@ -1,7 +1,6 @@
 """A run in words: its line in the picker, its details, the settings in which runs differ, whether this version made it, how it
 ended."""
 
-import re
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -205,7 +204,6 @@ def without_folders(text: object, *paths: Path | str) -> str:
     words = str(text)
     for path in paths:
         words = words.replace(str(path), PurePath(path).name)
-    words = re.sub(r"uploads/[0-9a-f]{16}/", "", words)  # see `models.uploads`
     return words.replace(f"{runs_folder()}/", "").replace(str(runs_folder()), "RUNS").replace(str(Path.home()), "~")
 
 

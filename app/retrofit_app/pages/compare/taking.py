@@ -1,4 +1,4 @@
-"""Downloads and copies: the table in three notations, a link, and the comparison as commands."""
+"""Downloads and copies: the table in two notations, a link, and the comparison as commands."""
 
 from collections.abc import Sequence
 
@@ -48,11 +48,10 @@ def _tuning(network: FusedNetwork) -> str:
 
 
 def notations(table: Table, origin: widgets.Several, key: str) -> None:
-    """Draw buttons for the table as CSV, Markdown and LaTeX, with the page's digits."""
+    """Draw buttons for the table as CSV and LaTeX, with the page's digits."""
     signed = downloads.origin(origin)
     formats = (
         ("CSV", "csv", f"{table.csv()}# {signed}\n"),
-        ("Markdown", "md", f"{table.markdown()}\n{signed}\n"),
         ("LaTeX", "tex", f"{table.latex()}% {signed}\n"),
     )
     stem, holds = downloads.file_stem(origin.name, "", key), "rounded as on the page, with its origin in the last line."

@@ -148,7 +148,7 @@ def _fusion_of_files(picks: Picks, chosen: dict[str, Any]) -> Any:
     from retrofit_core.runs import RunConfig
 
     if not picks.files:
-        raise ValueError("name or upload at least one checkpoint: two or more to fuse, one to compress.")
+        raise ValueError("name at least one checkpoint: two or more to fuse, one to compress.")
     # Without a splits file, it is unknown which network saw which images.
     rows = {"splits": picks.rows} if picks.rows else {"fusion_from": "iid"}
     score = picks.importance_used

@@ -39,8 +39,6 @@ def form() -> None:
     networks(picks)
     with st.spinner("Checking whether this works…", show_time=True):
         planned = plan.plan(picks)
-    if picks.networks == "own" and picks.files and (reason := own_files.refusal()):
-        planned = replace(planned, config=None, refusal=reason, cures=())
     preview(planned)
     st.markdown("**Fusion**")
     fusion(picks)

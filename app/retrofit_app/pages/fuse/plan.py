@@ -8,14 +8,14 @@ import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.figures import letter, listing, percent
-from retrofit_app.models import checkpoints, plans, sources
+from retrofit_app.models import checkpoints, sources
 from retrofit_core.system.refusals import Cure, cures_of
 
 from . import configs
 from .parameters import Picks
 
 NO_FILES = (
-    "No networks yet: name or upload two or more checkpoints to fuse, or one to compress. If you have none, the preset “Sharded "
+    "No networks yet: name two or more checkpoints to fuse, or one to compress. If you have none, the preset “Sharded "
     "digits” trains two in under a minute."
 )
 
@@ -57,12 +57,27 @@ def plan(picks: Picks) -> Plan:
             return replace(so_far, lacking=NO_FILES)
         config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
         so_far = replace(so_far, config=config)
-        answer = plans.plan(config, training, runs.home(config.to_json()))
-        return replace(so_far, refusal=checkpoints.form_words(answer.refusal), cures=answer.cures)
+        folder = runs.home(config.to_json())
+        paths = [folder / name for name in config.models]
+        stamps = tuple(path.stat().st_mtime if path.exists() else 0.0 for path in paths)
+        refusal, cures = _refusal((config.key(), training and training.key(), stamps), config, training, folder)
+        return replace(so_far, refusal=checkpoints.form_words(refusal), cures=cures)
     except ValueError as error:
         return replace(so_far, refusal=checkpoints.form_words(str(error)), cures=cures_of(error))
     except OSError as error:  # an impossible path, or one without permission
         return replace(so_far, refusal=f"a file or folder that is named above cannot be read ({error.strerror}).")
+
+
+@st.cache_data(max_size=2**22, show_spinner=False)
+def _refusal(key: tuple[Any, ...], _config: Any, _training: Any, _folder: Path) -> tuple[str, tuple[Cure, ...]]:
+    """Why a config cannot work, with settings that would; ("", ()) if it can. Kept until a checkpoint changes."""
+    from retrofit_core.runs.planning import check_run
+
+    try:
+        check_run(_config, _training, _folder)
+    except ValueError as error:
+        return str(error), cures_of(error)
+    return "", ()
 
 
 def _counts(picks: Picks, training: Any) -> tuple[tuple[int, ...], ...]:

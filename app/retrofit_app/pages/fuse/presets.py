@@ -55,7 +55,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "own": Preset(
         "Bring your own",
-        "Your checkpoints, from a folder of this machine or uploaded, and the data set they were trained on.",
+        "Your checkpoints on this machine, and the data set they were trained on.",
         Picks(networks="own", importance="uniform"),
     ),
 }

@@ -23,6 +23,10 @@ from retrofit_core.runs.store import Work
 from . import parameters, readings, taking
 from .parameters import LANDSCAPE, Drawing
 
+BESIDE = (
+    "The loss may be lower beside a network than at it: a network is sure of itself even on classes that it never saw, which "
+    "costs loss, and a mixture is less sure."
+)
 HEADINGS = {"loss": "**Loss**: dark is low", "accuracy": "**Accuracy**: dark is high"}
 
 
@@ -61,8 +65,7 @@ def landscape(
     st.caption(
         escaped(caption(survey)) + " Both axes count in distances between weights.",
         help="The number at a mark is the network's own loss or accuracy, with its own BatchNorm statistics. Between the points "
-        "of the grid the picture is interpolated. The loss may be lower beside a network than at it: a network is sure of itself "
-        "even on classes that it never saw, which costs loss, and a mixture is less sure.",
+        "of the grid the picture is interpolated.",
     )
     left, right = st.columns(2, gap="large")
     with left:
@@ -123,19 +126,14 @@ def line(entry: runs.Entry, palette: Palette, survey: Any, index: int) -> None:
     """Draw loss and accuracy along the chosen line."""
     first, last = paths_of(survey)[index]
     path = next(each for each in survey.paths if (each.first, each.last) == (first, last))
-    widgets.chart(
-        "landscape-line",
-        lambda colours: loss_path(path, colours),
-        palette,
-        entry,
-        heading=f"**From {escaped(short(first))} to {escaped(short(last))} in a straight line**",
-    )
+    st.header(f"From {escaped(short(first))} to {escaped(short(last))} in a straight line", anchor=False, help=BESIDE)
+    widgets.chart("landscape-line", lambda colours: loss_path(path, colours), palette, entry, heading="")
 
 
 def flatness(survey: Any) -> None:
     """Say how much the loss rises around the networks."""
     from retrofit_core.inspection.landscape.survey import SCALING
 
-    st.markdown("**How flat are their surroundings?**")
+    st.header("How flat are their surroundings?", anchor=False)
     st.markdown(escaped(rises_words(survey)))
-    st.caption(f"Flat alone is not good: a network that knows nothing is the flattest of all. {escaped(SCALING)}")
+    st.caption("Flat alone is not good: a network that knows nothing is the flattest of all.", help=SCALING)

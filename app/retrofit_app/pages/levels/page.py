@@ -61,6 +61,7 @@ def body(entry: runs.Entry, palette: Palette) -> None:
                 network(entry, overview, palette, index, names)
 
         def draw_level() -> None:
+            st.header("What happens inside one level?", anchor=False)
             stepper.stepper(names, index)
             level(entry, overview, palette, index, where)
 

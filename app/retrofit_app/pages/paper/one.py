@@ -5,17 +5,15 @@ from typing import Any
 
 import streamlit as st
 
-from retrofit_app import widgets
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.figures.paper.cells import cell_name, cells
 from retrofit_app.runs import paper
 from retrofit_app.runs.paper import FULLEST, Shown, Stamp
-from retrofit_app.shell import lectures
 from retrofit_app.widgets import copies, tables
 from retrofit_app.widgets.choosing import choosing
 
-from . import lecture, parameters, recipe
-from .parameters import PAPER, Place, Rows
+from . import parameters, recipe
+from .parameters import PAPER, Place
 
 READING = (
     "≠: a difference between two methods has the other sign here, beyond its 95 % interval. Our networks, training or data may "
@@ -23,7 +21,6 @@ READING = (
     "not its column's. Click a number for its recipe."
 )
 NO_NUMBERS = "The paper prints no numbers here, so ours have no counterpart. Click a number for its recipe."
-AGREEING = "No difference between methods has the other sign here."
 
 
 def one(stamp: Stamp, palette: Palette) -> None:
@@ -31,18 +28,15 @@ def one(stamp: Stamp, palette: Palette) -> None:
     names = paper.names()
     name, shown, place = address(stamp)
     controls(names, shown)
-    rule, columns = parameters.rows(), shown.at(place.scale)
+    more, columns = parameters.more(), shown.at(place.scale)
     filters(shown)
     marked = {column.name: paper.contradicted(column) for column in columns}
-    rows = rows_of(columns, rule, {row for of_column in marked.values() for row in of_column})
+    rows = rows_of(columns, more)
     claim, measured = finding(columns)
     st.markdown("  \n".join(filter(None, [f"**{escaped(claim)}**" * bool(claim), escaped(measured)])))
-    if rows:
-        seen = [column for column in columns if any(line.row in rows for line in column.all_lines)]
-        choosing("paper-cells", cells(seen, rows, palette, scale_words(columns), marked), parameters.to_cell)
-        st.caption(READING if shown.has_paper else NO_NUMBERS)
-    else:
-        widgets.why(AGREEING)
+    seen = [column for column in columns if any(line.row in rows for line in column.all_lines)]
+    choosing("paper-cells", cells(seen, rows, palette, scale_words(columns), marked), parameters.to_cell)
+    st.caption(READING if shown.has_paper else NO_NUMBERS)
     files(stamp, [name], place.scale, name)
     if place.cell:
         recipe.dialog(columns, place.cell)
@@ -65,15 +59,6 @@ def address(stamp: Stamp) -> tuple[str, Shown, Place]:
     shown = tables.table(stamp, name)
     every = [cell_name(line.row, column.name) for column in shown.every for line in column.all_lines]
     return name, shown, parameters.place(list(shown.scales), every)
-
-
-def spoken(stamp: Stamp, palette: Palette) -> bool:
-    """Show the table's columns as a lecture; return whether there is anything to show."""
-    name, shown, place = address(stamp)
-    slides = lecture.of_table(shown.at(place.scale), palette)
-    if slides:
-        lectures.show(paper.names()[name], slides)
-    return bool(slides)
 
 
 def controls(names: Mapping[str, str], shown: Shown) -> None:
@@ -100,32 +85,21 @@ def controls(names: Mapping[str, str], shown: Shown) -> None:
 
 def filters(shown: Shown) -> None:
     """Draw the choice of rows, if there is one."""
-    if not shown.has_paper:
-        return
-    with st.container(horizontal=True):
-        if any(column.claims for column in shown.every):
-            st.toggle(
-                "Only what disagrees",
-                **PAPER.control("disagreeing"),
-                help="Rows whose difference to another one is clear here, and has the other sign than in the paper (≠).",
-            )
-        if any(line.paper is None for column in shown.every for line in column.all_lines):
-            st.toggle(
-                "Rows that the paper lacks",
-                **PAPER.control("more"),
-                help="Controls, stronger forms of the baselines, and settings of ours.",
-            )
+    if shown.has_paper and any(line.paper is None for column in shown.every for line in column.all_lines):
+        st.toggle(
+            "Rows that the paper lacks",
+            **PAPER.control("more"),
+            help="Controls, stronger forms of the baselines, and settings of ours.",
+        )
 
 
-def rows_of(columns: Sequence[Any], rule: Rows, disagreeing: set[str]) -> list[str]:
+def rows_of(columns: Sequence[Any], more: bool) -> list[str]:
     """The rows to show: the paper's in its order, then those it lacks."""
     table = columns[0].entry
     lines = [line for column in columns for line in column.all_lines]
     here, printed = {line.row for line in lines}, {line.row for line in lines if line.paper is not None}
     rows = [row for row in dict.fromkeys((*table.paper_rows, *table.rows)) if row in here]
-    if rule.disagreeing:
-        return [row for row in rows if row in disagreeing]
-    return [row for row in rows if row in printed or rule.more or not printed]
+    return [row for row in rows if row in printed or more or not printed]
 
 
 def scale_words(columns: Sequence[Any]) -> dict[str, str]:

@@ -22,9 +22,9 @@ def page() -> None:
     if view == "all":
         with st.spinner("Comparing all our results with the paper…", show_time=True):
             every.columns_of(stamp)
-    lectures.way_in("the paper's claims, revealed one after the other", "columns of the table")
-    if lectures.read().lecture and (every if view == "all" else one).spoken(stamp, palette):
-        return
+        lectures.way_in("the paper's claims, revealed one after the other", "slides")
+        if lectures.read().lecture and every.spoken(stamp, palette):
+            return
     sources(stamp)
     controls.switch(
         PAPER, "view", "View", VIEWS, "A table of the paper beside ours, or how many of its claims hold in all of them."

@@ -3,22 +3,12 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from retrofit_app.address.readers import one_of
-from retrofit_app.address.rule import Parameter, option, switch
+from retrofit_app.address.readers import Switch, one_of
+from retrofit_app.address.rule import Parameter, option
 from retrofit_app.address.session import Scope
 from retrofit_app.runs.paper import FULLEST
 
 VIEWS = {"all": "All tables", "table": "Table by table"}
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The choice of rows."""
-
-    disagreeing: bool = switch("choice of rows")
-    """Only those that contradict the paper"""
-    more: bool = switch("choice of rows")
-    """Include rows that the paper lacks"""
 
 
 @dataclass(frozen=True)
@@ -39,9 +29,9 @@ def table(names: Collection[str]) -> str:
     return PAPER.one(option("table", names, names[0], "table of the paper"))
 
 
-def rows() -> Rows:
-    """The choice of rows, from the address or its controls."""
-    return PAPER.read(Rows)
+def more() -> bool:
+    """Whether rows that the paper lacks are shown, from the address or its control."""
+    return PAPER.one(Parameter("more", False, Switch("choice of rows")))
 
 
 def place(scales: Sequence[str], cells: Collection[str]) -> Place:
@@ -68,7 +58,7 @@ def view(names: Collection[str]) -> str:
 
 def to_table(name: str) -> None:
     """Open another table, with the same choice of rows. For callbacks."""
-    kept = {each: PAPER.current(each) for each in Rows.__dataclass_fields__ if PAPER.knows(each)}
+    kept = {"more": PAPER.current("more")} if PAPER.knows("more") else {}
     first = {"view": "table"} if name == PAPER.parameter("table").default else {}
     PAPER.start_from(table=name, **first, **kept)
 
