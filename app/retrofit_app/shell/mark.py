@@ -16,10 +16,16 @@ NAME = (
 
 
 #: How much larger a page is on paper (1104 px) than in its window; a phone's pictures keep their size, since they stack there.
-PRINTS = """<script>onbeforeprint = () => {
+#: And what a help button beside a text is about: Streamlit calls them all "Help".
+SCRIPT = """<script>onbeforeprint = () => {
     const width = document.querySelector('.stMainBlockContainer > *').clientWidth
     document.documentElement.style.setProperty('--paper', width > 700 ? 1104 / width : 1)
-}</script>"""
+}
+window.naming ??= new MutationObserver(() => document.querySelectorAll('button[aria-label=Help]').forEach(one => {
+    const text = one.closest('.stElementContainer')?.innerText.trim()
+    if (text) one.setAttribute('aria-label', `Help for ${text.slice(0, 80)}`)
+}))
+naming.observe(document.body, { childList: true, subtree: true })</script>"""
 
 
 def dress(*parts: str) -> None:
@@ -29,7 +35,7 @@ def dress(*parts: str) -> None:
         KeyError: there is no such part.
     """
     # The empty element keeps it in the page. Styles alone go where toasts go, and a toast would take their place.
-    st.html(f"{''.join(map(stylesheet, parts))}<i hidden></i>{PRINTS}", unsafe_allow_javascript=True)
+    st.html(f"{''.join(map(stylesheet, parts))}<i hidden></i>{SCRIPT}", unsafe_allow_javascript=True)
 
 
 def mark() -> None:

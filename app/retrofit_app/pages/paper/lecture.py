@@ -15,6 +15,10 @@ def of_all(summary: Any, palette: Palette) -> list[Slide]:
     if not claims:
         return []
     reached = count(claims)
+
+    def draw(shown: int, _: float) -> None:
+        st.html(bars(summary, palette, shown))
+
     return [
         Slide(
             "claims",
@@ -24,6 +28,6 @@ def of_all(summary: Any, palette: Palette) -> list[Slide]:
                 f"{reached['agreed']} agreed, {reached['undecided']} undecided, {reached['contradicted']} contradicted."
             ),
             len(groups(claims)),
-            lambda shown, _: st.html(bars(summary, palette, shown)),
+            draw,
         )
     ]
