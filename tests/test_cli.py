@@ -137,15 +137,13 @@ def test_errors_are_one_sentence_with_exit_code_2(words, sentence, tmp_path, cap
     [
         (["fuse", "a", "b", "--fusion-from", "iid", "--out", "link"], "a"),
         (["fuse", "a", "--base", "b", "--fusion-from", "iid", "--out", "b"], "b"),
-        (["reproduce", "all", "--results", "folder", "--out", "folder/c"], "folder"),
     ],
 )
 def test_no_command_overwrites_what_it_reads(words, read, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = {name: f"{name}.safetensors" for name in ("a", "b", "link", "folder/c")}
+    names = {name: f"{name}.safetensors" for name in ("a", "b", "link")}
     words = [names.get(word, word) for word in words]
-    Path("folder").mkdir()
-    for name in ("a", "b", "folder/c"):
+    for name in ("a", "b"):
         Path(names[name]).write_text(name)
     Path("link.safetensors").symlink_to("a.safetensors")
     before = {path: path.read_text() for path in tmp_path.rglob("*.*")}
@@ -162,7 +160,6 @@ def test_no_command_overwrites_what_it_reads(words, read, tmp_path, capsys, monk
         (["train", "--out", "parents"], "parents/parent-1.safetensors"),
         (["compare", "a", "--fusion-from", "iid", "--out", "board"], "board/leaderboard.csv"),
         (["landscape", "--record", "a", "--out", "land"], "land/landscape.json"),
-        (["reproduce", "all", "--out", "x.csv"], "x.csv"),
         (["learn", "--out", "x.html", "--no-browser"], "x.html"),
     ],
 )

@@ -150,20 +150,20 @@ def test_the_command_prints_and_writes_the_board(base, tmp_path, capsys):
         assert float(line["low"]) <= float(line["difference"]) <= float(line["high"])
 
 
-def test_a_comparison_takes_groupings_and_gives_options_of_a_score_to_runs_with_it(base):
-    configs = configurations(base, "hf-linear+grouping=kmeans+restarts=3+steps=4", "uniform,conductance")
-    found = {"grouping": "kmeans", "restarts": 3}
-    assert [config.options for config in configs] == [found, {**found, "steps": 4}]
-    assert title(configs[1]) == "HF-Linear, kmeans, conductance, restarts=3, steps=4"
-    with pytest.raises(ValueError, match="steps is a setting of importance='conductance', which is not chosen"):
-        configurations(base, "kf-linear+steps=4", "uniform")
-    with pytest.raises(ValueError, match="append a score's options to a method"):
-        configurations(base, "kf-linear", "uniform,conductance+steps=4")
+def test_a_comparison_takes_groupings_and_options_of_scores(base):
+    configs = configurations(base, "hf-linear+grouping=kmeans+restarts=3", "uniform,conductance")
+    assert [config.options for config in configs] == [{"grouping": "kmeans", "restarts": 3}] * 2
+    assert title(configs[1]) == "HF-Linear, kmeans, conductance, restarts=3"
+    for methods, scores, sentence in (
+        ("kf-linear+steps=4", "uniform", "steps is a setting of importance='conductance', which is not chosen"),
+        ("kf-linear", "uniform,conductance+steps=4", "append a score and its options to a method"),
+        ("kf-linear+importance=luck", "uniform", "importance"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            configurations(base, methods, scores)
     own, *others = configurations(base, "kf-linear+importance=conductance+steps=4,kf-linear", "uniform,deeplift")
     assert (own.importance, own.options) == ("conductance", {"steps": 4})
     assert [config.importance for config in others] == ["uniform", "deeplift"]
-    with pytest.raises(ValueError, match="importance"):
-        configurations(base, "kf-linear+importance=luck", "uniform")
 
 
 def test_the_leaderboard_is_saved_after_every_row(base, tmp_path):

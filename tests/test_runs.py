@@ -1,7 +1,6 @@
 """Run records: written whole, run again where they stopped, never half-used."""
 
 import dataclasses
-import importlib
 import json
 import os
 import shutil
@@ -65,7 +64,7 @@ def test_a_finished_run_is_read_instead_of_fused_again_unless_it_is_damaged(conf
     assert not events and same == metrics and torch.equal(weights(again.model), weights(first.model))
     with pytest.raises(ValueError, match="holds another run"):
         runs.execute(dataclasses.replace(config, samples=50), tmp_path / "run")
-    (tmp_path / "run" / "metrics.json").write_text("{}")
+    (tmp_path / "run" / "metrics.json").write_text("{")
     assert (
         runs.execute(config, tmp_path / "run", Monitor(events.append))[1]["networks"].keys()
         == metrics["networks"].keys()
@@ -183,20 +182,6 @@ def test_a_finished_record_is_not_overwritten_with_the_numbers_of_other_parents(
     with pytest.raises(ValueError, match="cannot be analysed: one of its files has changed"):
         runs.analyse_record(tmp_path / "run")
     assert runs.read_run(tmp_path / "run").analysis is None
-
-
-def test_a_parent_that_changes_while_it_is_read_is_noticed(copied_inputs, tmp_path, monkeypatch):
-    module = importlib.import_module("retrofit_core.runs.execute")
-    read = module.read_inputs
-
-    def read_and_change(config):
-        inputs = read(config)
-        train_again(config.models[0])
-        return inputs
-
-    monkeypatch.setattr(module, "read_inputs", read_and_change)
-    with pytest.raises(ValueError, match=r"parent-0.* has changed since the run began"):
-        runs.execute(copied_inputs, tmp_path / "run")
 
 
 def test_names_do_not_make_a_run_another_one_and_contents_do(copied_inputs, tmp_path):
@@ -340,13 +325,8 @@ def test_missing_parents_are_trained_and_the_status_tells_of_it(wanted, tmp_path
         assert torch.equal(weights(left), weights(right))
 
 
-def test_a_parent_that_no_note_speaks_of_is_named(wanted):
+def test_a_parent_that_nothing_can_train_is_named(wanted):
     training, config = wanted
-    strange = dataclasses.replace(config, models=(f"{training.folder}/parent-7.safetensors",))
-    with pytest.raises(
-        ValueError, match=r"parent-7.* is not there, and .*training.json trains only the parents 0 to 1"
-    ):
-        runs.execute(strange)
     with pytest.raises(ValueError, match="there is no checkpoint at nowhere"):
         runs.execute(
             dataclasses.replace(config, models=("nowhere/parent-0.safetensors",), splits=None, fusion_from="iid")
@@ -367,13 +347,8 @@ def analysed(config, tmp_path_factory):
     return folder, events
 
 
-def copied(folder, target):
-    shutil.copytree(folder, target / "run")
-    return target / "run"
-
-
 @pytest.mark.slow
-def test_an_analysed_run_keeps_its_analysis_under_seal(analysed, tmp_path):
+def test_an_analysed_run_keeps_its_analysis(analysed):
     folder, events = analysed
     run = runs.read_run(folder)
     assert run.state == "done" and run.analysis is run.analysis  # read once
@@ -384,13 +359,6 @@ def test_an_analysed_run_keeps_its_analysis_under_seal(analysed, tmp_path):
     assert run.status["stage"] == "analysis" and run.status["level"] == 3  # where the fusion stood
     started = [event["name"] for event in events if event["kind"] == "phase"]
     assert started.index("analysis: uniform") > started.index("fit")
-    damaged = copied(folder, tmp_path)
-    (damaged / "analysis.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"analysis\.json changed after"):
-        runs.read_run(damaged)
-    (damaged / "analysis.json").unlink()
-    with pytest.raises(ValueError, match=r"analysis\.json is missing"):
-        runs.read_run(damaged)
 
 
 @pytest.mark.slow

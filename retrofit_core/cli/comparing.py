@@ -29,7 +29,7 @@ class CompareRequest(Json, Overwrite):
     methods: str = setting(
         "all",
         "all, or comma-separated names. Append options with plus signs: all,zipit+repair=true. The same goes for a "
-        "grouping, a score and their options: hf-linear+grouping=kmeans+restarts=50+steps=20.",
+        "grouping, a score and their options: hf-linear+grouping=kmeans+restarts=50+importance=conductance+steps=20.",
     )
     importance: str = setting("uniform", "Comma-separated importance scores: uniform, conductance, deeplift.")
     over: str | None = setting(

@@ -1,7 +1,7 @@
 """retrofit reproduce"""
 
 from .application import command
-from .checks import check_folder, check_replaced
+from .checks import check_folder
 from .requests import ReproduceRequest
 
 
@@ -14,14 +14,13 @@ def reproduce_command(asked: ReproduceRequest) -> None:
 
     Example: `retrofit reproduce vgg11-noniid --scale small --columns 2-way`
 
-    Example: `retrofit reproduce vgg11-noniid --report --out table.csv`
+    Example: `retrofit reproduce vgg11-noniid --report`
     """
     if not asked.tables:
         from ..experiments.tables import TABLES
 
         raise ValueError(f"name a table, or all: {', '.join(TABLES)}.")
     check_folder(asked.folder, "--folder")
-    check_replaced([asked.out], overwrite=asked.overwrite, read=asked.results)
     from . import reproducing
 
     reproducing.reproduce(asked)

@@ -6,11 +6,10 @@ from pathlib import Path
 import typer
 
 from ..experiments.cells import Table
-from ..experiments.report import markdown, report, spreadsheet
+from ..experiments.report import markdown, report
 from ..experiments.results import Result, results_of
 from ..experiments.scales import BEST_FIRST, scale_of
 from ..experiments.tables import TABLES
-from ..system.files import write
 from ..system.registry import find, known_name
 from .requests import ReproduceRequest
 from .terminal import advised, err, out, say, units_progress
@@ -63,9 +62,6 @@ def reproduce(asked: ReproduceRequest) -> None:
     results = _measured(asked, [table.name for table in tables])
     tabled = report(results, scales, columns, root=str(asked.folder))
     print(markdown(tabled), end="")
-    if asked.out is not None:
-        write(asked.out, spreadsheet(tabled))
-        say(f"All numbers are in {asked.out}.", to=err)
     if failed:
         raise typer.Exit(SOME_FAILED)
 

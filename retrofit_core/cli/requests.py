@@ -5,11 +5,11 @@ from pathlib import Path
 
 from ..runs.config import RunConfig
 from ..system.settings import AT_LEAST_ONE, same_as, setting
-from .fields import Overwrite, argument
+from .fields import argument
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReproduceRequest(Overwrite):
+class ReproduceRequest:
     """Parameters of `retrofit reproduce`."""
 
     tables: tuple[str, ...] = argument((), "Names of tables, or all. Without a name, the command says which there are.")
@@ -37,4 +37,3 @@ class ReproduceRequest(Overwrite):
     jobs: int = setting(1, "Number of parallel processes.", AT_LEAST_ONE)
     device: str = same_as(RunConfig, "device")
     report: bool = setting(False, "Print what is measured, and measure nothing.")
-    out: Path | None = setting(None, "Also write all numbers and differences to this CSV file.")

@@ -1,6 +1,5 @@
 """Claims of the paper: the signs of differences between methods, compared with our numbers."""
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -140,11 +139,6 @@ class Claim:
         return self.deviation is not None and abs(self.paper) <= 2 * self.deviation
 
     @property
-    def is_decided(self) -> bool:
-        """Whether its verdict is one of DECIDED; the verdict itself takes a bootstrap."""
-        return self.gap is not None and self.paper != 0
-
-    @property
     def verdict(self) -> str:
         """Whether our difference has the paper's sign; undecided if its interval contains 0, or at `smoke`."""
         if self.gap is None:
@@ -168,16 +162,14 @@ def claims(paper: Mapping[str, Value], measured: ResultsByRow) -> list[Claim]:
     """
     written = []
     measured = {**measured, **_best_parents(measured)}
-    for left, right in _pairs(paper):
-        first, second = (max((paper[row] for row in rows), key=lambda value: value.mean) for _, rows in (left, right))
-        deviation = None
-        if first.deviation is not None and second.deviation is not None:
-            deviation = math.hypot(first.deviation, second.deviation)
-        claim = Claim(left[0], right[0], round(first.mean - second.mean, 6), deviation)
-        one, other = _best(left[1], measured), _best(right[1], measured)
-        if one is not None and other is not None and (ours := gap(one, other, measured)) is not None:
-            claim = dataclasses.replace(claim, gap=ours, rows=(one, other))
-        written.append(claim)
+    for (left, ours), (right, others) in _pairs(paper):
+        first, second = (max((paper[row] for row in rows), key=lambda value: value.mean) for rows in (ours, others))
+        deviations = [value.deviation for value in (first, second) if value.deviation is not None]
+        deviation = math.hypot(*deviations) if len(deviations) == 2 else None
+        one, other = _best(ours, measured), _best(others, measured)
+        found = None if one is None or other is None else gap(one, other, measured)
+        rows = (one or "", other or "") if found else ("", "")
+        written.append(Claim(left, right, round(first.mean - second.mean, 6), deviation, found, rows))
     return written
 
 

@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..system.tables import markdown_table
 from .claims import DECIDED, INFORMATIVE, Claim
 from .reproduction import ReproducedColumn, ReproducedTable, by_row, reproduced_table
 from .results import Result
-from .scales import BEST_FIRST, SAYING
+from .scales import BEST_FIRST
 from .tables import TABLES
 
 SUMMARY_HEADER = ("table", "numbers", "easy opponents", "informative ones", "of these clear in the paper", "scale")
@@ -71,32 +72,29 @@ def opponents(claims: Iterable[Claim]) -> tuple[list[Claim], list[Claim], list[C
 
 def summary_of(columns: Sequence[ReproducedColumn]) -> Summary:
     """The summary of the columns of tables, including unmeasured lines and claims."""
-    printed = {
-        (each.table, each.name, line.row) for each in columns for line in each.all_lines if line.paper is not None
-    }
-    claims = {
-        (each.table, each.name, claim.left, claim.right) for each in columns for claim in each.claims if claim.paper
-    }
+    printed, claims, seen, counts = set[Any](), set[Any](), set[Any](), dict[tuple[str, str], Count]()
     tables = list(dict.fromkeys(each.table for each in columns))
-    counted = [each for each in columns if each.counts]
-    counts, seen = {}, set[tuple[str, ...]]()
-    for each in sorted(counted, key=lambda each: (tables.index(each.table), SAYING.index(each.scale))):
-        numbers, decided = counts.setdefault((each.table, each.badge), ([], []))
-        lines = [line.row for line in each.all_lines if line.paper is not None and line.values]
-        found = {(each.table, each.name, row): None for row in lines}
-        found |= {
-            (each.table, each.name, claim.left, claim.right): replace(claim, column=each.name)
-            for claim in each.claims
-            if claim.is_decided
-        }
-        for place, claim in found.items():
-            if place not in seen:  # not counted at a fuller scale
-                (numbers if claim is None else decided).append(claim)
-        seen |= found.keys()
-    written = [
-        Count(table, badge, len(numbers), tuple(decided)) for (table, badge), (numbers, decided) in counts.items()
-    ]
-    return Summary(len(printed), len(claims), tuple(each for each in written if each.numbers or each.claims))
+
+    def order(each: ReproducedColumn) -> tuple[int, int]:
+        return tables.index(each.table), BEST_FIRST.index(each.scale)
+
+    for each in sorted(columns, key=order):
+        place = each.table, each.name
+        lines = {(*place, line.row): line for line in each.all_lines if line.paper is not None}
+        claimed = {(*place, claim.left, claim.right): claim for claim in each.claims if claim.paper}
+        printed |= lines.keys()
+        claims |= claimed.keys()
+        if each.counts:
+            measured = {name for name, line in lines.items() if line.values} - seen  # not counted at a fuller scale
+            decided = [name for name, claim in claimed.items() if claim.gap is not None and name not in seen]
+            before = counts.setdefault((each.table, each.badge), Count(each.table, each.badge, 0, ()))
+            counts[each.table, each.badge] = replace(
+                before,
+                numbers=before.numbers + len(measured),
+                claims=(*before.claims, *(replace(claimed[name], column=each.name) for name in decided)),
+            )
+            seen |= {*measured, *decided}
+    return Summary(len(printed), len(claims), tuple(each for each in counts.values() if each.numbers or each.claims))
 
 
 def report(
@@ -146,11 +144,3 @@ def markdown(tables: Sequence[ReproducedTable]) -> str:
         shown = replace(table, columns=by_row(table.columns))
         parts += [f"## {table.name}: {table.table.title}{labels}", shown.show(papers=True)]
     return "\n\n".join(parts) + "\n"
-
-
-def spreadsheet(tables: Sequence[ReproducedTable]) -> str:
-    """All numbers and claims as CSV, each row at its fullest scale, see `ReproducedColumn.frame`."""
-    import pandas as pd
-
-    frames = [column.frame() for table in tables for column in by_row(table.columns)]
-    return pd.concat(frames, ignore_index=True).round(6).to_csv(index=False, lineterminator="\n")

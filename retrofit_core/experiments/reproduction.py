@@ -21,7 +21,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..system.registry import find
 from ..system.tables import markdown_table
@@ -32,9 +32,6 @@ from .results import Result, results_of
 from .rows import BEST, PARENT, rows_by_score
 from .scales import BEST_FIRST, GIVEN, SAYING, SCALES, STAND_IN, scale_of
 from .tables import TABLES
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Rows that apply to all columns of a table, if only one column has them.
 SHARED = (PARENT, "Ensemble")
@@ -251,44 +248,6 @@ class ReproducedColumn:
             "machine": result.machine,
             "date": result.date,
         }
-
-    def frame(self) -> "pd.DataFrame":
-        """All rows, then all differences that the paper claims, with its number, ours, deviations or intervals, and scale."""
-        import pandas as pd
-
-        lines = [
-            {
-                "row": line.row,
-                "paper": line.paper.mean if line.paper else None,
-                "paper deviation": line.paper.deviation if line.paper else None,
-                "ours": line.mean,
-                "deviation": line.deviation,
-                "fusions": len(line.values),
-                "state": line.state,
-                "scale": line.badge or self.badge if line.values else None,
-                "note": line.note,
-            }
-            for line in self.all_lines
-        ]
-        claims = [
-            {
-                "row": f"{claim.left} against {claim.right}",
-                "paper": claim.paper,
-                "paper deviation": claim.deviation,
-                "ours": claim.ours,
-                **dict(zip(("low", "high"), claim.interval or (None, None), strict=True)),
-                "fusions": claim.seeds,
-                "state": claim.verdict,
-                "scale": claim.badge or self.badge if claim.seeds else None,
-                "note": " against ".join(filter(None, claim.rows)),
-            }
-            for claim in self.claims
-        ]
-        names = ("row", "paper", "paper deviation", "ours", "deviation", "low", "high")
-        frame = pd.DataFrame([*lines, *claims], columns=[*names, "fusions", "state", "scale", "note"])
-        frame.insert(0, "column", self.name)
-        frame.insert(0, "table", self.table)
-        return frame
 
     def show(self, rows: Sequence[str] | None = None, papers: bool = False) -> Markdown:
         """The table: the paper's number, ours, how many of its claims a row decides, and the scale.

@@ -30,7 +30,7 @@ from ..system.runtime import Runtime
 from ..system.settings import SEED_SETTING, check_setting, settings_of
 from ..system.texts import changed
 from .config import RunConfig, naming
-from .parents import NOTE, read_training, train_parents
+from .parents import read_training, train_parents
 
 #: Fields of a run that its method takes as keywords; files become networks.
 TAKEN, FILES = ("importance", "seed", "memory", "device"), ("target", "base")
@@ -83,15 +83,12 @@ def check_choices(config: RunConfig) -> None:
             "FILE, or --fusion-from iid to draw from all rows.",
             ("fusion_from", "iid"),
         )
-    if importance.needs_data and (config.importance_data or "own") == "own":
+    own = (config.importance_data or "own") == "own"
+    if (importance.needs_data and own) or (config.importance_data == "own" and method.takes.parents_data):
+        needed = f"importance {config.importance}" if importance.needs_data else config.method
         raise ValueError(
-            f"importance {config.importance} is computed on each parent's own training rows, which only a splits "
-            "file contains. Pass --splits FILE, or --importance-data fusion to use the fusion samples."
-        )
-    if config.importance_data == "own" and method.takes.parents_data:
-        raise ValueError(
-            f"{config.method} reads each parent's own training rows, which only a splits file contains. Pass "
-            "--splits FILE, or leave --importance-data out to use the fusion samples."
+            f"{needed} reads each parent's own training rows, which only a splits file contains. Pass --splits FILE, or "
+            "--importance-data fusion to use the fusion samples."
         )
 
 
@@ -119,14 +116,12 @@ class Inputs:
             ValueError: as in `method_keywords`.
         """
         method, keywords = METHODS[config.method], method_keywords(config)
-        held = {
-            "importance_data": (self.importance, method.takes.importance or method.takes.parents_data),
-            "target": (self.target, self.target is not None),
-            "base": (self.base, self.base is not None),
-            "class_shares": (self.shares, self.shares is not None),
-            "sample_counts": (self.counts, method.algorithm(**keywords).needs_counts),
-        }
-        return keywords | {name: value for name, (value, taken) in held.items() if taken}
+        held: dict[str, Any] = {"target": self.target, "base": self.base, "class_shares": self.shares}
+        if method.takes.importance or method.takes.parents_data:
+            held["importance_data"] = self.importance
+        if method.algorithm(**keywords).needs_counts:
+            held["sample_counts"] = self.counts
+        return keywords | {name: value for name, value in held.items() if value is not None}
 
 
 def read_inputs(config: RunConfig) -> Inputs:
@@ -291,19 +286,13 @@ def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:
 
     Raises:
         NotAllowed: training.json names user code that this process's user did not name.
-        ValueError: training.json is damaged or does not cover a missing file.
+        ValueError: training.json is damaged.
     """
     needed = [Path(name) for name in (*config.models, *([config.splits] if config.splits else []))]
     for folder in dict.fromkeys(path.parent for path in needed if not path.exists()):
         training = read_training(folder)
         if training is None:
             continue  # loading reports what is missing
-        written = {*map(Path, training.files(folder)), Path(training.splits(folder))}
-        if strange := [path for path in needed if path.parent == folder and path not in written and not path.exists()]:
-            raise ValueError(
-                f"{strange[0]} is not there, and {folder / NOTE} trains only the parents 0 to {training.parts - 1}. "
-                "Name one of these."
-            )
         if config.evaluate:
             check_images(read_images(config, "test"), monitor=monitor)  # report problems before the training
         train_parents(training, folder, resume=True, test=False, monitor=monitor)

@@ -34,7 +34,6 @@ from ..system.files import write
 from ..system.labels import check_classes, class_labels
 from ..system.monitor import Monitor
 from ..system.registry import function_name, known_name
-from ..system.settings import settings_of
 from ..system.texts import read_options
 from ..training.evaluation import NotANumber, as_bits, as_logits, measured, scores
 from .answers import METRIC_RESAMPLES, difference, metric_difference
@@ -241,15 +240,15 @@ def method_variants(
 
     Args:
         methods: names, possibly comma-separated, each with options after plus signs ("zipit+repair=true"); "all" for all.
-            Options of a score apply to runs with that score; an option `importance` replaces the common scores.
+            An option `importance` replaces the common scores.
         importance: names, likewise.
     Raises:
         ValueError: an unknown name, or an invalid method with options.
     """
     if any("+" in score for score in _names(importance)):
         raise ValueError(
-            f"a comparison takes names of scores for all methods (--importance {','.join(IMPORTANCE)}); append a score's "
-            "options to a method (--methods kf-linear+steps=20) and they apply to the runs with that score."
+            f"a comparison takes names of scores for all methods (--importance {','.join(IMPORTANCE)}); append a score and its "
+            "options to a method: --methods kf-linear+importance=conductance+steps=20."
         )
     for word in itertools.chain.from_iterable(METHODS if each == "all" else [each] for each in _names(methods)):
         name, *texts = word.split("+") if isinstance(word, str) else [word]
@@ -263,12 +262,8 @@ def method_variants(
         scores = [known_name(IMPORTANCE, score, "importance") for score in of_word]
         if not method.takes.importance:
             scores = [None]
-        owners = {
-            option: [score for score in scores if score and option in settings_of(IMPORTANCE[score])] or scores
-            for option in options
-        }
         for score in scores:
-            yield method, score, {name: value for name, value in options.items() if score in owners[name]}
+            yield method, score, dict(options)
 
 
 def _names(words: str | Sequence[str]) -> list[str]:

@@ -21,7 +21,6 @@ from .identities import Identity
 from .parents import read_training
 from .store import CANCEL, INTERVAL, NEW, SCHEMA, STATES, STATUS, check_schema, state_of
 
-SEALED = ("config.json", "levels.parquet", "arrays.npz", "fused.safetensors", "result.json", "metrics.json")
 #: What the monitor heard, a line an event; it grows during a run.
 EVENTS = "events.jsonl"
 
@@ -125,7 +124,7 @@ class Run:
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read a record; a finished one must match the checksums of its seal.
+    """Read a record.
 
     Raises:
         ValueError: a file is missing, damaged or of another schema.
@@ -135,13 +134,9 @@ def read_run(folder: str | Path) -> Run:
     levels, metrics = [], {}
     if status["state"] == "done":
         try:
-            names = dict.fromkeys([*SEALED, *status["checksums"]])
-            damaged = [name for name, sum_ in checksums(folder, names).items() if status["checksums"].get(name) != sum_]
+            metrics, levels = json_of(folder / "metrics.json"), load_levels(folder)
         except OSError as error:
-            raise ValueError(f"{folder}: {Path(str(error.filename)).name} is missing from the record.") from error
-        if damaged:
-            raise ValueError(f"{folder}: {', '.join(damaged)} changed after the run was finished. Run it again.")
-        metrics, levels = json_of(folder / "metrics.json"), load_levels(folder)
+            raise ValueError(f"{folder}: metrics.json is missing from the record.") from error
     return Run(folder, config, status, levels, metrics)
 
 
@@ -202,19 +197,9 @@ class Recorder:
         self._write_status()
 
     def inputs_are_read(self) -> None:
-        """Record the digests of the run's files after reading all of them, before the first level.
-
-        Raises:
-            ValueError: a file has changed since the run began, so it is unknown which content was read.
-        """
-        current = identities.identity(self.identity.config)
-        for name, before in self.identity.inputs.items():
-            if before not in (None, current.inputs[name]):
-                raise ValueError(
-                    f"{name} has changed since the run began. Run it again once its files no longer change."
-                )
-        self.identity = current
-        write_identity(self.folder, current, training=_training(current.config))
+        """Record the digests of the run's files after reading all of them, which it may have trained itself."""
+        config = self.identity.config
+        write_identity(self.folder, identities.identity(config), training=_training(config))
 
     def finish(
         self,
@@ -228,7 +213,7 @@ class Recorder:
         result.save(self.folder, **metadata)
         write(self.folder / "metrics.json", json.dumps(metrics, indent=1))
         self.status.update(state="done", seconds=result.seconds, **({"analysis": why_not} if why_not else {}))
-        self.status["checksums"] = checksums(self.folder, SEALED)
+        self.status["checksums"] = checksums(self.folder, ["fused.safetensors"])
         if analysis is not None:
             analysis.save(self.folder)
             self.status["checksums"] |= checksums(self.folder, analysing.FILES)

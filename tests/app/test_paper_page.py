@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from retrofit_app.figures.paper.questions import QUESTIONS, answer, answer_words
 from retrofit_app.runs import paper
 from retrofit_core.experiments import table
-from retrofit_core.experiments.report import spreadsheet, summary_of, verdicts
+from retrofit_core.experiments.report import summary_of, verdicts
 
 from .pages import clean, page_at, spoken, words
 
@@ -122,13 +122,6 @@ def test_five_questions_are_answered_by_setting_with_every_column_once():
             assert claim.paper == max(each.paper for each in same)
         ahead = sum(claim.interval[0] > 0 for _, claim in claims.values())
         assert sum(map(int, re.findall(r"(\d+) ahead", answer_words(claims)))) == ahead
-
-
-def test_files_are_what_the_report_writes():
-    page = open_page(table="widths")
-    assert [button.proto.label for button in page.get("download_button")] == ["CSV", "Markdown"]
-    lines = spreadsheet(paper.report(paper.read(paper.stamp())[0], ["widths"], paper.FULLEST)).splitlines()
-    assert any(line.startswith('widths,"1x, 1x",') for line in lines)
 
 
 def test_a_lecture_reveals_the_claims_one_after_the_other():

@@ -1,6 +1,6 @@
 """One of the paper's tables: its cells beside ours, the choice of rows, a cell's recipe, files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -44,12 +44,12 @@ def one(stamp: Stamp, palette: Palette) -> None:
 
 def files(stamp: Stamp, names: list[str], scale: str, stem: str) -> None:
     """Draw buttons for the report of some tables, written when pressed."""
-    from retrofit_core.experiments.report import markdown, spreadsheet
+    from retrofit_core.experiments.report import markdown
 
-    def content(write: Callable[..., str]) -> Callable[[], bytes]:
-        return lambda: write(paper.report(tables.results(stamp)[0], names, scale)).encode()
+    def content() -> bytes:
+        return markdown(paper.report(tables.results(stamp)[0], names, scale)).encode()
 
-    formats = [("CSV", "csv", content(spreadsheet)), ("Markdown", "md", content(markdown))]
+    formats = [("Markdown", "md", content)]
     copies.files("Download the tables", f"paper-{stem}", stem, formats, "all columns, and how many claims hold.")
 
 
