@@ -100,7 +100,7 @@ def test_events_and_cancellation(digits):
 
 def test_held_out_rows_are_a_part_of_every_class(generator):
     labels = torch.tensor([0] * 50 + [1] * 20 + [2])
-    kept = loop.held_out_of(labels, 0.1, generator)
+    kept = loop.held_out_mask(labels, 0.1, generator)
     assert torch.bincount(labels[kept], minlength=3).tolist() == [5, 2, 0]
 
 

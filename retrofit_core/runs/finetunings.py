@@ -23,7 +23,7 @@ from ..system.settings import AT_LEAST_ONE, SEED, Range, Value, setting
 from ..system.texts import option_words
 from ..training.evaluation import check_suits, evaluate, evaluate_parents
 from ..training.files import check_data, check_unfinished, finetuned, settings_of
-from ..training.loop import held_out_of
+from ..training.loop import held_out_mask
 from ..training.recipes import AUTO, RECIPES
 from .execute import test_images
 from .finished import Finished, read_finished
@@ -92,7 +92,7 @@ class FinetunePlan:
     def held_out(self) -> Tensor:
         """(m,) held-out rows, which choose the epoch to keep."""
         draw = torch.Generator().manual_seed(self.config.seed)
-        return held_out_of(self.images.labels, self.settings["holdout"], draw).nonzero().flatten()
+        return held_out_mask(self.images.labels, self.settings["holdout"], draw).nonzero().flatten()
 
 
 def read_run_to_tune(record: str | Path, base: str | Path = ".") -> tuple[Finished, Images]:

@@ -136,7 +136,7 @@ def train(
     state = Path(state) if state else None
     facts = _facts(to, model, images, rows, reduced) if state else {}
     draw = torch.Generator().manual_seed(to.seed)
-    is_held_out = held_out_of(images.labels[rows], to.holdout, draw)
+    is_held_out = held_out_mask(images.labels[rows], to.holdout, draw)
     fitted, held_out = (~is_held_out).nonzero().flatten(), is_held_out.nonzero().flatten()
     total = steps_in(len(fitted), to.batch)
     rate = rates(to.schedule, total, to.epochs, warmup=to.warmup, peak=to.learning_rate, floor=to.floor)
@@ -200,18 +200,18 @@ def _facts(to: TrainSettings, model: nn.Module, images: Images, rows: Tensor, re
     }
 
 
-def held_out_of(labels: Tensor, part: float, draw: torch.Generator) -> Tensor:
+def held_out_mask(labels: Tensor, part: float, draw: torch.Generator) -> Tensor:
     """(n,) bool: a random share of every class, leaving at least one row to train on.
 
     Args:
         draw: to repeat the draw of `train`, a generator newly seeded with its seed.
     """
-    chosen = torch.zeros(len(labels), dtype=torch.bool)
+    mask = torch.zeros(len(labels), dtype=torch.bool)
     for label in labels.unique():
         rows = (labels == label).nonzero().flatten()
         count = min(round(part * len(rows)), len(rows) - 1)
-        chosen[rows[torch.randperm(len(rows), generator=draw)[:count]]] = True
-    return chosen
+        mask[rows[torch.randperm(len(rows), generator=draw)[:count]]] = True
+    return mask
 
 
 @contextmanager
