@@ -108,13 +108,13 @@ def encoder(causal=False, batch_first=True, norm_first=True):
     )
 
 
-def masked(**options):
-    """One attention of torch that is called with a mask."""
+def masked():
+    """One attention of torch that is called with a mask and gives its weights, by products of batches."""
 
     def code(net, x):
         h = net.embed(x)
         n = net.norm(h)
-        return net.head((h + net.attention(n, n, n, attn_mask=net.mask, **options)[0]).mean(1))
+        return net.head((h + net.attention(n, n, n, attn_mask=net.mask)[0]).mean(1))
 
     return Code(
         code,
@@ -124,18 +124,6 @@ def masked(**options):
         attention=nn.MultiheadAttention(WIDTH, 2, batch_first=True),
         head=Linear(WIDTH, CLASSES),
     )
-
-
-def without_projection(batch_first=True):
-    """torch's own layers on the input itself: a skip begins at its features, which no layer made."""
-
-    def code(net, x):
-        h = net.encoder(x if batch_first else x.transpose(0, 1))
-        return net.head((h if batch_first else h.transpose(0, 1)).mean(1))
-
-    layer = nn.TransformerEncoderLayer(WIDTH, 2, 12, batch_first=batch_first)
-    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-    return Code(code, encoder=encoder, head=Linear(WIDTH, CLASSES))
 
 
 def raw_skip():
@@ -187,18 +175,16 @@ def reader(kind):
 class Turned(nn.Module):
     """A linear layer as GPT-2 has it: its weight is transposed, and samples and tokens are flattened around the product."""
 
-    def __init__(self, inputs, outputs, bias=True):
+    def __init__(self, inputs, outputs):
         super().__init__()
         self.weight = Parameter(torch.randn(inputs, outputs) / inputs**0.5)
-        self.bias = Parameter(torch.randn(outputs)) if bias else None
+        self.bias = Parameter(torch.randn(outputs))
 
     def forward(self, x):
-        if self.bias is None:
-            return x @ self.weight
         return torch.addmm(self.bias, x.view(-1, x.size(-1)), self.weight).view(x.size()[:-1] + self.bias.shape)
 
 
-def cached(bias):
+def cached():
     """A block of GPT-2, whose keys and values are appended to a cache that starts from empty tensors."""
 
     def code(net, x):
@@ -215,11 +201,11 @@ def cached(bias):
         tokens=Embedding(7, WIDTH),
         positions=Parameter(torch.randn(TOKENS, WIDTH)),
         norm=LayerNorm(WIDTH),
-        qkv=Turned(WIDTH, 3 * WIDTH, bias),
-        out=Turned(WIDTH, WIDTH, bias),
+        qkv=Turned(WIDTH, 3 * WIDTH),
+        out=Turned(WIDTH, WIDTH),
         last=LayerNorm(WIDTH),
-        first=Turned(WIDTH, 12, bias),
-        second=Turned(12, WIDTH, bias),
+        first=Turned(WIDTH, 12),
+        second=Turned(12, WIDTH),
         head=Linear(WIDTH, CLASSES),
     )
 
@@ -265,13 +251,13 @@ def grouped_queries(way):
     )
 
 
-def language_model(positions, tied=False):
+def language_model(tied=False):
     """Tokens and positions that are looked up, a causal mask in a buffer, and the logits of the last token; or, as in GPT-2, of
     each token by a head that is the table of tokens."""
 
     def code(net, x):
-        ids = {"buffer": lambda: net.ids[:, : x.shape[1]], "arange": lambda: torch.arange(x.shape[1], device=x.device)}
-        h = net.tokens(x) + net.positions(ids[positions]())
+        ids = torch.arange(x.shape[1], device=x.device) if tied else net.ids[:, : x.shape[1]]
+        h = net.tokens(x) + net.positions(ids)
         q, k, v = (part.unflatten(2, (2, 4)).transpose(1, 2) for part in net.qkv(net.norm(h)).chunk(3, 2))
         maps = (q @ k.transpose(-2, -1) / math.sqrt(4)).masked_fill(net.mask == 0, -math.inf).softmax(-1)
         h = h + net.out((maps @ v).transpose(1, 2).flatten(2))
@@ -296,9 +282,9 @@ def language_model(positions, tied=False):
     return net
 
 
-def translator(tied):
-    """A block of T5's encoder and one of its decoder, which look tokens up in one table; the positions of the decoder are its
-    own. Or the head is this table too, with rows looked up by a function, and a buffer is added to its logits, as in BART."""
+def translator():
+    """A block of an encoder and one of a decoder with one table of tokens, which is looked up by a function and is the head
+    too, as in BART; the positions of the decoder are its own, and a buffer is added to the logits."""
 
     def attended(net, name, h, read, mask=None):
         q, k, v = (
@@ -309,7 +295,7 @@ def translator(tied):
         return net.get_submodule(f"{name}_out")(mixed.transpose(1, 2).flatten(2))
 
     def code(net, x):
-        h = F.embedding(x, net.source.weight) * 1.5 if tied else net.source(x)
+        h = F.embedding(x, net.source.weight) * 1.5
         n = net.norm(h)
         h = h + attended(net, "inner", n, n)
         h = net.between(h + net.second(net.first(h).relu()))
@@ -317,7 +303,7 @@ def translator(tied):
         n = net.last(y)
         y = y + attended(net, "own", n, n, net.mask)
         y = y + attended(net, "cross", y, h)
-        return net.head(y * WIDTH**-0.5) + net.shift if tied else net.head(y)
+        return net.head(y * WIDTH**-0.5) + net.shift
 
     names = [f"{name}_{part}" for name in ("inner", "own", "cross") for part in ("q", "k", "v", "out")]
     net = Code(
@@ -332,8 +318,7 @@ def translator(tied):
         second=Linear(12, WIDTH, bias=False),
         head=Linear(WIDTH, 7, bias=False),
     )
-    for layer in (net.target, net.head)[: 1 + tied]:
-        layer.weight = net.source.weight
+    net.target.weight = net.head.weight = net.source.weight
     return net
 
 
@@ -360,21 +345,18 @@ def compared():
     )
 
 
-def windows(mlp):
-    """A shifted window of 2 x 2 positions, with a table of biases or a small network that makes them, and cosines or products."""
+def windows():
+    """A shifted window of 2 x 2 positions, with cosines, and biases that a small network makes (SwinV2)."""
 
     def code(net, x):
         h = net.stem(x).permute(0, 2, 3, 1)
         B, H, W, C = h.shape
         y = net.norm(h).roll((-1, -1), (1, 2)).view(B, H // 2, 2, W // 2, 2, C)
         y = y.transpose(2, 3).reshape(-1, 4, C)
-        y = F.linear(y, net.qkv.weight, torch.cat([net.q_bias, net.k_bias, net.v_bias])) if mlp else net.qkv(y)
+        y = F.linear(y, net.qkv.weight, torch.cat([net.q_bias, net.k_bias, net.v_bias]))
         q, k, v = y.reshape(-1, 4, 3, 2, C // 2).permute(2, 0, 3, 1, 4).unbind(0)
-        if mlp:
-            logits = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) * net.scale.exp()
-            table = net.second(net.first(net.coordinates).relu()).view(-1, 2)
-        else:
-            logits, table = q @ k.transpose(-2, -1), net.table
+        logits = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) * net.scale.exp()
+        table = net.second(net.first(net.coordinates).relu()).view(-1, 2)
         logits = logits + table[net.index.view(-1)].view(4, 4, 2).permute(2, 0, 1)
         logits = (logits.view(B, -1, 2, 4, 4) + net.shift[None, :, None]).view(-1, 2, 4, 4)
         y = net.out((logits.softmax(-1) @ v).transpose(1, 2).reshape(-1, 4, C))
@@ -388,129 +370,54 @@ def windows(mlp):
     y, x = (axis.flatten() for axis in torch.meshgrid(line, line, indexing="ij"))
     index = (y[:, None] - y + 1) * 3 + x[:, None] - x + 1
     coordinates = torch.stack(torch.meshgrid(torch.arange(-1.0, 2), torch.arange(-1.0, 2), indexing="ij"), -1)[None]
-    tables = (
-        {"first": Linear(2, 6), "second": Linear(6, 2, bias=False), "scale": Parameter(torch.rand(2, 1, 1))}
-        | {f"{part}_bias": Parameter(torch.randn(WIDTH)) for part in "qv"}
-        if mlp
-        else {"table": Parameter(torch.randn(9, 2))}
-    )
     return Code(
         code,
         {"index": index, "shift": shift, "coordinates": coordinates, "k_bias": torch.zeros(WIDTH)},
         stem=Conv2d(3, WIDTH, 2, stride=2),
         norm=LayerNorm(WIDTH),
-        qkv=Linear(WIDTH, 3 * WIDTH, bias=not mlp),
+        qkv=Linear(WIDTH, 3 * WIDTH, bias=False),
         out=Linear(WIDTH, WIDTH),
         down=Linear(WIDTH, 10),
         up=Linear(10, WIDTH),
         head=Linear(WIDTH, CLASSES),
-        **tables,
+        first=Linear(2, 6),
+        second=Linear(6, 2, bias=False),
+        scale=Parameter(torch.rand(2, 1, 1)),
+        q_bias=Parameter(torch.randn(WIDTH)),
+        v_bias=Parameter(torch.randn(WIDTH)),
     )
 
 
-@torch.fx.wrap
-def in_windows(h, weight, bias, table):
-    """Shifted windows as torchvision's Swin has them: a mask that is written, a bias whose keys are set to zero in place."""
-    B, H, W, C = h.shape
-    bias = bias.clone()
-    bias[C : 2 * C].zero_()
-    y = h.roll((-1, -1), (1, 2)).view(B, H // 2, 2, W // 2, 2, C).transpose(2, 3).reshape(-1, 4, C)
-    q, k, v = F.linear(y, weight, bias).reshape(-1, 4, 3, 2, C // 2).permute(2, 0, 3, 1, 4)
-    mask = h.new_zeros(H, W)
-    mask[-1], mask[:-1, -1] = 2, 1
-    mask = mask.view(H // 2, 2, W // 2, 2).transpose(1, 2).reshape(-1, 4)
-    apart = (mask[:, None] != mask[:, :, None]) * -100.0
-    logits = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) + table).view(B, -1, 2, 4, 4)
-    y = (logits + apart[:, None]).view(-1, 2, 4, 4).softmax(-1) @ v
-    y = y.transpose(1, 2).reshape(B, H // 2, W // 2, 2, 2, C).transpose(2, 3).reshape(B, H, W, C)
-    return y.roll((1, 1), (1, 2))
-
-
-def by_function_of_windows():
-    """An attention in a function that torch.fx is told to record as one operation."""
-
-    def code(net, x):
-        h = net.stem(x).permute(0, 2, 3, 1)
-        h = h + net.out(in_windows(h, net.qkv.weight, net.qkv.bias, net.table[net.index].permute(2, 0, 1)))
-        return net.head((h + net.up(net.down(h).relu())).mean((1, 2)))
-
-    return Code(
-        code,
-        {"index": torch.arange(4)[:, None] - torch.arange(4) + 3},
-        stem=Conv2d(3, WIDTH, 2, stride=2),
-        qkv=Linear(WIDTH, 3 * WIDTH),
-        table=Parameter(torch.randn(7, 2)),
-        out=Linear(WIDTH, WIDTH),
-        down=Linear(WIDTH, 10),
-        up=Linear(10, WIDTH),
-        head=Linear(WIDTH, CLASSES),
-    )
-
-
-def prelu(count):
+def prelu():
     """Slopes that are learned: one for each neuron, or one for all."""
     return Sequential(
         Conv2d(3, 6, 3),
         BatchNorm2d(6),
-        PReLU(6 if count else 1),
+        PReLU(1),
         Conv2d(6, WIDTH, 3),
-        PReLU(WIDTH if count else 1),
+        PReLU(WIDTH),
         nn.AdaptiveAvgPool2d(1),
         Flatten(),
         Linear(WIDTH, CLASSES),
     )
 
 
-def normed_head():
-    """A BatchNorm before the layer that makes the classes, and a learned factor of all neurons."""
-    code = lambda net, x: net.head(net.norm(net.factor * net.conv(x).relu().mean((2, 3))))  # noqa: E731
-    parts = {"conv": Conv2d(3, WIDTH, 3), "norm": BatchNorm1d(WIDTH), "factor": Parameter(torch.tensor([1.5]))}
-    return Code(code, head=Linear(WIDTH, CLASSES), **parts)
-
-
-def upsampling(skip, **options):
-    """Maps that are made larger by a transposed convolution with a BatchNorm behind it, and smaller again."""
-
-    def code(net, x):
-        h = net.stem(x).relu()
-        y = net.down(net.norm(net.up(h)).relu())
-        return net.head((h + y if skip else y).relu().mean((2, 3)))
-
-    return Code(
-        code,
-        stem=Conv2d(3, 6, 3, stride=2, padding=1),
-        up=nn.ConvTranspose2d(6, WIDTH, 3, stride=2, padding=1, output_padding=1, **options),
-        norm=BatchNorm2d(WIDTH),
-        down=Conv2d(WIDTH, 6, 3, stride=2, padding=1),
-        head=Linear(6, CLASSES),
-    )
-
-
-def segmentation(way):
-    """Classes for each pixel, from maps at one or two scales that are enlarged before or behind their classifiers."""
+def segmentation():
+    """Classes for each pixel from maps at two scales, one of which is enlarged behind its classifier."""
 
     def enlarged(h, like):
         return F.interpolate(h, size=like.shape[-2:], mode="bilinear", align_corners=False)
 
     def code(net, x):
         low = net.first(x).relu()
-        high = net.second(low).relu()
-        if way == "one":
-            h = net.of_high(high)
-        elif way == "before":
-            h = net.of_low(low) + net.of_high(enlarged(high, low))
-        else:
-            h = net.of_low(low) + enlarged(net.of_high(high), low)
-        h = enlarged(h, x)
-        return h.log_softmax(1) if way == "one" else h
+        return enlarged(net.of_low(low) + enlarged(net.of_high(net.second(low).relu()), low), x)
 
-    layers = {} if way == "one" else {"of_low": Conv2d(6, CLASSES, 1)}
     return Code(
         code,
         first=Conv2d(3, 6, 3, stride=2, padding=1),
         second=Conv2d(6, WIDTH, 3, stride=2, padding=1),
+        of_low=Conv2d(6, CLASSES, 1),
         of_high=Conv2d(WIDTH, CLASSES, 1),
-        **layers,
     )
 
 
@@ -533,12 +440,6 @@ def in_place(change):
     return joined(join)
 
 
-def subtracted(net, h):
-    o = net.a(h)
-    o -= h
-    return o
-
-
 def in_part(net, h):
     out = net.a(h)
     out[:, :2].mul_(0.3)
@@ -551,21 +452,6 @@ def in_part_plain(net, h):
     out[:, :2] = out[:, :2] * 0.3
     out[:, 3] = out[:, 3] + h[:, 3]
     return out + h
-
-
-def thrown_away(net, x):
-    h = net.stem(x)
-    net.relu(h)
-    k = net.a(h)
-    k.relu_()
-    return net.head(k)
-
-
-def by_function(net, x):
-    h = F.relu_(net.stem(x))
-    k = net.a(h)
-    F.relu(k, inplace=True)
-    return net.head(torch.sigmoid_(k))
 
 
 def two_names(net, x):
@@ -610,14 +496,6 @@ def an_item(net, x):
 #: Name -> (code, the same function in plain words).
 SPELLED = {
     "torch.add": (joined(lambda n, h: torch.add(h, n.a(h), alpha=0.3)), joined(lambda n, h: h + 0.3 * n.a(h))),
-    "add to the stream": (joined(lambda n, h: torch.add(n.a(h), h, alpha=0.3)), joined(lambda n, h: n.a(h) + h * 0.3)),
-    "add in place": (joined(lambda n, h: h.add_(n.a(h), alpha=0.3)), joined(lambda n, h: h + 0.3 * n.a(h))),
-    "add minus one": (joined(lambda n, h: h.add(n.a(h), alpha=-1)), joined(lambda n, h: h + -1 * n.a(h))),
-    "add two layers": (
-        joined(lambda n, h: torch.add(n.a(h), n.b(h), alpha=0.3)),
-        joined(lambda n, h: n.a(h) + n.b(h) * 0.3),
-    ),
-    "torch.sub": (joined(lambda n, h: torch.sub(h, n.a(h), alpha=0.3)), joined(lambda n, h: h - 0.3 * n.a(h))),
     "rsub": (joined(lambda n, h: torch.rsub(h, n.a(h), alpha=0.3)), joined(lambda n, h: n.a(h) - h * 0.3)),
     "addcmul": (
         joined(lambda n, h: torch.addcmul(h, n.a(h), n.b(h), value=0.3)),
@@ -629,16 +507,11 @@ SPELLED = {
         joined(lambda n, h: (h + n.a(h) + n.b(h)) / 3),
     ),
     "parts": (joined(in_part), joined(in_part_plain)),
-    "isub": (joined(subtracted), joined(lambda n, h: n.a(h) - h)),
-    "add_": (in_place(lambda o, h: o.add_(h, alpha=0.3)), joined(lambda n, h: n.a(h) + h * 0.3)),
-    "relu_": (in_place(lambda o, h: F.relu_(o)), joined(lambda n, h: n.a(h).relu())),
     "mul_, then add_": (in_place(lambda o, h: (o.mul_(0.3), o.add_(h))), joined(lambda n, h: n.a(h) * 0.3 + h)),
     "behind layers": (
         lambda n, x: n.head(n.drop(n.relu(n.a(n.relu(n.stem(x)))))),
         lambda n, x: n.head(n.a(n.stem(x).relu()).relu()),
     ),
-    "thrown away": (thrown_away, lambda n, x: n.head(n.a(n.stem(x).relu()).relu())),
-    "by function": (by_function, lambda n, x: n.head(n.a(n.stem(x).relu()).relu().sigmoid())),
     "two names": (two_names, two_names_plain),
     "preactivation": (preactivation, preactivation_plain),
     "arithmetic": (arithmetic, lambda n, x: n.head(n.a((n.stem(x) * 2) ** 2 - 1).clamp(min=0) + 1)),
@@ -646,14 +519,10 @@ SPELLED = {
 }
 #: The rest has no plainer words.
 SUMS = {
+    "selu": lambda n, h: h + F.selu(n.a(h)),
     "minus of two": lambda n, h: n.a(h) - n.b(h),
     "addcdiv": lambda n, h: torch.addcdiv(h, n.a(h), 1 + n.b(h).abs(), value=0.3),
-    "F.dropout": lambda n, h: h + F.dropout(n.a(h), training=n.training),
-    "F.alpha_dropout, default": lambda n, h: h + F.alpha_dropout(n.a(h)),
     "StochasticDepth": lambda n, h: h + n.path(n.a(h)),
-    "selu": lambda n, h: h + F.selu(n.a(h)),
-    "modules made in forward": lambda n, h: Sequential(nn.Identity(), ReLU(inplace=True))(n.a(h)),
-    "a norm made in forward": lambda n, h: h + LayerNorm(8, elementwise_affine=False)(n.a(h)),
 }
 
 
@@ -668,11 +537,6 @@ def written(code):
         drop=nn.Dropout(0.5, inplace=True),
         path=torchvision.ops.StochasticDepth(0.3, "row"),
     )
-
-
-def activated(kind):
-    layers = [Linear(6, 8), kind(), Linear(8, 5), Sequential(Tanh(), kind()), Linear(5, 3)]
-    return Sequential(*layers)
 
 
 # --- structure among the neurons of a plain chain ----------------------------------------------------------------------------
@@ -707,39 +571,25 @@ HALVES = [0] * 4 + [1] * 4
 STRUCTURED = {
     "gate": (gate, two(4), HALVES),
     "glu": (lambda net, x: net.c(F.glu(net.a(x), 1)), two(4), HALVES),
-    "GLU": (lambda net, x: net.c(net.g(net.a(x))), two(4) | {"g": nn.GLU()}, HALVES),
     "interleaved": (interleaved, two(4), [0, 1] * 4),
     "sides": (sides, two(8), [0] * 5 + [1] * 3),
     "GroupNorm": (lambda net, x: net.c(net.n(net.a(x)).relu()), two() | {"n": nn.GroupNorm(2, 8)}, HALVES),
-    "group_norm": (lambda net, x: net.c(F.group_norm(net.a(x), 2).relu()), two(), HALVES),
     "softmax of parts": (lambda net, x: net.c(net.a(x).unflatten(1, (2, 4)).softmax(2).flatten(1)), two(), HALVES),
     "pairs": (lambda net, x: net.c(net.a(x).unflatten(1, (4, 2)).amax(2)), two(4), [0, 1] * 4),
     "constant": (lambda net, x: net.c((net.a(x) + torch.arange(8) / 4).relu()), two(), list(range(8))),
 }
 #: Name -> forward, its layers and buffers `p` and `q` with a number for each neuron, shape of an input.
 BUFFERS = {
-    "buffer added": (lambda net, x: net.c((net.a(x) + net.p).relu()), two() | {"p": numbers(8)}, FLAT),
     "scale": (lambda net, x: net.c((net.a(x) * net.p).relu()), two() | {"p": numbers(1, 8)}, FLAT),
-    "mask": (lambda net, x: net.c(net.a(x).relu() * net.p), two() | {"p": (numbers(8) > 1.5).double()}, FLAT),
     "two buffers": (
         lambda net, x: net.c(torch.addcmul(net.q, net.a(x), net.p)),
         two() | {"p": numbers(8), "q": -numbers(8)},
         FLAT,
     ),
-    "positions": (
-        lambda net, x: net.c(net.b(net.a(x) + net.p).relu().mean(1)),
-        two() | {"b": Linear(8, 8), "p": numbers(1, 5, 8)},
-        ROWS,
-    ),
     "positions, in a block": (
         lambda net, x: net.c((h := net.a(x) + net.p).mean(1) + net.e(net.b(h).relu()).mean(1)),
         two() | {"b": Linear(8, 7), "e": Linear(7, 8), "p": numbers(1, 5, 8)},
         ROWS,
-    ),
-    "maps": (
-        lambda net, x: net.c((net.a(x) * net.p).relu().mean((2, 3))),
-        {"a": Conv2d(2, 8, 3), "c": Linear(8, 3), "p": numbers(8, 1, 1)},
-        MAPS,
     ),
     "half of a gate": (
         lambda net, x: net.c((h := net.a(x).chunk(2, 1))[0] * net.p * h[1].sigmoid()),
@@ -931,7 +781,6 @@ PARTED = {
         lambda net, x: net.c(net.d(torch.cat([net.a(x), x], 1)).relu().mean((2, 3))),
         **{"a": Conv2d(2, 8, 1), "d": Conv2d(10, 10, 3, groups=10), "c": Linear(10, 3)},
     ),
-    "parts of pixels": lambda: chain(Conv2d(2, 4, 3, groups=2)),
     "parts of classes": lambda: Sequential(
         *(Conv2d(2, 4, 1), ReLU(), Conv2d(4, 6, 3), Conv2d(6, 3, 5, groups=3), Flatten())
     ),
@@ -964,10 +813,7 @@ def tokens(kind=""):
         q, k, v = net.qkv(net.norm(x)).reshape(x.shape[0], 7, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
         if kind == "pooled":
             q, x = q[:, :, :6].unflatten(2, (3, 2)).amax(3), x[:, :3]
-        logits = q @ k.transpose(-2, -1) * 0.5
-        maps = (logits + net.bias if kind == "bias" else logits).softmax(-1)
-        if kind == "gate":
-            maps = maps * maps
+        maps = (q @ k.transpose(-2, -1) * 0.5).softmax(-1)
         x = x + net.out((maps @ v).transpose(1, 2).reshape(x.shape[0], -1, 8)) * net.scale
         return net.head(x.mean(1))
 
@@ -978,7 +824,6 @@ def tokens(kind=""):
         qkv=Linear(8, 24),
         out=Linear(8, 8),
         scale=Parameter(torch.ones(8)),
-        bias=Parameter(torch.randn(2, 7, 7)),
         head=Linear(8, CLASSES),
     )
 
@@ -1018,36 +863,6 @@ def twice():
     return Code(code, first=Linear(3, 6), again=Linear(6, 6), last=Linear(6, 2))
 
 
-def side_by_side():
-    """Two branches side by side, a gate, a GroupNorm and a PReLU with a slope for each channel."""
-
-    def code(net, x):
-        x = net.slopes(net.norm(torch.cat([net.left(x), net.right(x)], 1)))
-        x = x * net.gate(x.mean((2, 3), keepdim=True)).sigmoid()
-        return net.last(x.mean((2, 3)))
-
-    return Code(
-        code,
-        left=Conv2d(3, 4, 3, padding=1),
-        right=Conv2d(3, 6, 1),
-        norm=nn.GroupNorm(2, 10),
-        slopes=PReLU(10),
-        gate=Conv2d(10, 10, 1),
-        last=Linear(10, 3),
-    )
-
-
-def gated():
-    """A chain whose first layer makes both halves of a gate, with a buffer for each neuron of one half."""
-
-    def code(net, x):
-        left, right = net.wide(x).chunk(2, 1)
-        return net.last(net.inner(left * net.scale * right.sigmoid()).relu())
-
-    scale = torch.linspace(0.5, 1.5, 5)
-    return Code(code, wide=Linear(6, 10), inner=Linear(5, 7), last=Linear(7, 4), scale=scale)
-
-
 def weighed():
     """Two heads, weighed by a softmax over two numbers, which are not neurons."""
 
@@ -1075,28 +890,6 @@ def mixer():
         back=Linear(5, 4),
         wide=Linear(6, 7),
         narrow=Linear(7, 6),
-        last=Linear(6, 3),
-    )
-
-
-def token_gate():
-    """Half of the channels, mixed over tokens, are a gate of the other half (gMLP); a scale for each channel (ResMLP)."""
-
-    def code(net, x):
-        x = net.embed(x).flatten(2).mT
-        u, v = F.gelu(net.wide(x)).chunk(2, 2)
-        x = x + net.narrow(u * net.gate(net.norm(v).mT).mT)
-        return net.last((x + net.scale * net.mix(x.mT).mT).mean(1))
-
-    return Code(
-        code,
-        embed=Conv2d(3, 6, 4, 4),
-        wide=Linear(6, 10),
-        norm=LayerNorm(5),
-        gate=Linear(4, 4),
-        narrow=Linear(5, 6),
-        mix=Linear(4, 4),
-        scale=Parameter(torch.rand(6)),
         last=Linear(6, 3),
     )
 
@@ -1193,17 +986,6 @@ def early(join, width=8, classes=4):
     )
 
 
-def corrected():
-    """Classes that a small block corrects; in a gradient fit they are where a level of a chain ends."""
-
-    def code(net, x):
-        classes = net.exit(net.first(x).relu())
-        return classes + net.head(net.inner(classes).relu())
-
-    first, exits = Linear(6, 8), Linear(8, 4)
-    return Code(code, first=first, exit=exits, inner=Linear(4, 5), head=Linear(5, 4))
-
-
 def both():
     """One layer makes the classes of an early exit and hidden neurons, side by side."""
 
@@ -1214,27 +996,16 @@ def both():
     return Code(code, first=Linear(6, 8), wide=Linear(8, 9), head=Linear(5, 4))
 
 
-def several():
-    """An ensemble inside of a network."""
-    members = (Sequential(Linear(6, width), ReLU(), Linear(width, 4)) for width in (7, 8, 9))
-    code = lambda net, x: torch.stack([member(x) for member in net.members]).mean(0)  # noqa: E731
-    return Code(code, members=ModuleList(members))
-
-
 JOINS = {
+    "python's sum": lambda early, late: sum([early, late]) / 2,
     "mean": lambda early, late: (early + late) / 2,
     "weighted": lambda early, late: 0.3 * early + 0.7 * late,
     "gated": lambda early, late: late * torch.sigmoid(early),
     "probabilities": lambda early, late: (early.softmax(1) + late.softmax(1)).log(),
-    "largest": torch.maximum,
-    "stacked": lambda early, late: torch.stack([early, late]).mean(0),
-    "python's sum": lambda early, late: sum([early, late]) / 2,
-    "interpolated": lambda early, late: torch.lerp(early, late, 0.3),
-    "log of both": lambda early, late: torch.logaddexp(early.log_softmax(1), late.log_softmax(1)),
     "only one of them": lambda early, late: torch.where(early > late, early, late),
 }
 CLASSES_TWICE = {name: partial(early, join) for name, join in JOINS.items()}
-CLASSES_TWICE |= {"corrected": corrected, "both": both, "ensemble": several}
+CLASSES_TWICE["both"] = both
 
 
 # --- weights that are shared, or belong to no layer ------------------------------------------------------------------------
@@ -1263,44 +1034,20 @@ def autoencoder(turned):
 
 TIED = {
     "tied head": lambda: tied(lambda net, h: net.head(h)),
-    "tied head by function": lambda: tied(lambda net, h: F.linear(h, net.emb.weight)),
     "tied head by product": lambda: tied(lambda net, h: h @ net.emb.weight.t()),
-    "autoencoder, t()": lambda: autoencoder(lambda h, weight, bias: F.linear(h, weight.t(), bias)),
-    "autoencoder, T": lambda: autoencoder(lambda h, weight, bias: F.linear(h, weight.T, bias)),
-    "autoencoder, transpose": lambda: autoencoder(lambda h, weight, bias: F.linear(h, weight.transpose(0, 1), bias)),
     "autoencoder, product": lambda: autoencoder(lambda h, weight, bias: h @ weight + bias),
+    "autoencoder, t()": lambda: autoencoder(lambda h, weight, bias: F.linear(h, weight.t(), bias)),
 }
 
 
-def raw(first, second):
-    """Layers that are parameters."""
-    code = lambda net, x: net.head(second(first(x, net.w).relu(), net.v).relu())  # noqa: E731
-    w, v = Parameter(normal(8, 6, seed=1)), Parameter(normal(8, 8, seed=2))
-    return Code(code, w=w, v=v, head=Linear(8, 4))
+def raw():
+    """Layers that are parameters, one of them beside the input."""
 
+    def code(net, x):
+        h = F.linear(x, net.w).relu()
+        return net.head(torch.addmm(h, h, net.v, alpha=0.3).relu())
 
-RAW = {
-    "parameters, @": lambda: raw(lambda x, w: x @ w.t(), lambda x, w: x @ w),
-    "parameters, matmul": lambda: raw(lambda x, w: x.matmul(w.T), lambda x, w: torch.mm(x, w)),
-    "parameters, F.linear": lambda: raw(F.linear, lambda x, w: torch.addmm(x, x, w, alpha=0.3)),
-}
-
-
-def normed_by_function():
-    """What follows the norm is not affine, so that a wrong scale cannot be fitted away."""
-    code = lambda net, x: net.head(F.layer_norm(net.a(x), (7,), net.scale, net.shift).softmax(1))  # noqa: E731
-    scale, shift = Parameter(normal(7, seed=1) + 2), Parameter(normal(7, seed=2))
-    return Code(code, a=Linear(6, 7), scale=scale, shift=shift, head=Linear(7, 3))
-
-
-def of_maps(norm):
-    """Convolutions by functions of the network's own parameters, and a norm of each map between them."""
-    code = lambda net, x: net.head(  # noqa: E731
-        F.conv2d(norm(net, F.conv2d(x, net.w, net.a, padding=1)).relu(), net.v, stride=2).mean((2, 3))
-    )
-    w, v = Parameter(normal(6, 2, 3, 3, seed=1)), Parameter(normal(5, 6, 1, 1, seed=2))
-    a = Parameter(normal(6, seed=3))
-    return Code(code, {}, w=w, v=v, a=a, n=nn.InstanceNorm2d(6, affine=True), head=Linear(5, 3))
+    return Code(code, w=Parameter(normal(8, 6, seed=1)), v=Parameter(normal(8, 8, seed=2)), head=Linear(8, 4))
 
 
 # --- the table -----------------------------------------------------------------------------------------------------------
@@ -1310,60 +1057,37 @@ IMAGES, IMAGE, SEQUENCES = (3, 8, 8), (2, 7, 7), (TOKENS, 4)
 #: Name -> (how it is made, shape of an input; None: tokens).
 FAMILIES = {
     "tokens that are mixed, in a block": (mixer, IMAGES),
-    "tokens that are mixed, in a gate": (token_gate, IMAGES),
     "TransformerEncoder": (encoder, SEQUENCES),
     "TransformerEncoder, norms behind": (lambda: encoder(norm_first=False), SEQUENCES),
     "TransformerEncoder, causal": (lambda: encoder(causal=True), SEQUENCES),
     "TransformerEncoder, samples second": (lambda: encoder(batch_first=False), SEQUENCES),
-    "TransformerEncoder on the input itself": (without_projection, (TOKENS, WIDTH)),
-    "TransformerEncoder on the input itself, as many tokens as features": (without_projection, (WIDTH, WIDTH)),
-    "TransformerEncoder on the input itself, samples second": (lambda: without_projection(False), (TOKENS, WIDTH)),
+    "MultiheadAttention with a mask": (masked, SEQUENCES),
     "a skip from the pixels, channels last": (raw_skip, IMAGES),
     "a mask of keys": (lambda: reader("boolean keys"), None),
-    "a mask of keys, added": (lambda: reader("added keys"), None),
-    "a mask of pairs": (lambda: reader("boolean pairs"), None),
     "a mask of pairs, added": (lambda: reader("added pairs"), None),
     "a mask of pairs, torch's attention": (lambda: reader("boolean pairs, torch"), None),
-    "a transposed weight and a cache": (lambda: cached(bias=True), None),
-    "a transposed weight without a bias": (lambda: cached(bias=False), None),
+    "a transposed weight and a cache": (cached, None),
     "grouped queries, repeated keys": (lambda: grouped_queries("repeated"), None),
     "grouped queries, expanded keys": (lambda: grouped_queries("expanded"), None),
     "grouped queries, by torch": (lambda: grouped_queries("torch"), None),
     "grouped queries, by torch, not rotated": (lambda: grouped_queries("torch, plain"), None),
-    "grouped queries, repeated keys, not rotated": (lambda: grouped_queries("repeated, plain"), None),
     "grouped queries, logits of each token": (lambda: grouped_queries("repeated, each token"), None),
-    "MultiheadAttention with a mask": (masked, SEQUENCES),
-    "MultiheadAttention with a mask, weights not needed": (lambda: masked(need_weights=False), SEQUENCES),
-    "language model, position ids in a buffer": (lambda: language_model("buffer"), None),
-    "language model, position ids counted": (lambda: language_model("arange"), None),
-    "language model, logits of each token by the table": (lambda: language_model("arange", tied=True), None),
-    "encoder and decoder with one table": (lambda: translator(tied=False), None),
-    "encoder, decoder and head with one table": (lambda: translator(tied=True), None),
+    "language model, position ids in a buffer": (language_model, None),
+    "language model, logits of each token by the table": (lambda: language_model(tied=True), None),
+    "encoder, decoder and head with one table": (translator, None),
     "images compared with texts": (compared, IMAGES),
-    "shifted windows, a table of biases": (lambda: windows(mlp=False), IMAGES),
-    "shifted windows, cosines, biases by a network and by two of three parts": (lambda: windows(mlp=True), IMAGES),
-    "shifted windows in a function": (by_function_of_windows, IMAGES),
-    "PReLU, one slope": (lambda: prelu(0), IMAGES),
-    "PReLU, a slope for each neuron": (lambda: prelu(1), IMAGES),
-    "BatchNorm before the head": (normed_head, IMAGES),
-    "ConvTranspose": (lambda: upsampling(skip=False), IMAGES),
-    "classes for each pixel, enlarged": (lambda: segmentation("one"), IMAGES),
-    "classes for each pixel from two scales, one enlarged before its classifier": (
-        lambda: segmentation("before"),
-        IMAGES,
-    ),
-    "classes for each pixel from two scales, one enlarged behind it": (lambda: segmentation("behind"), IMAGES),
-    "ConvTranspose inside of a block, without a bias": (lambda: upsampling(skip=True, bias=False), IMAGES),
+    "shifted windows, cosines, biases by a network and by two of three parts": (windows, IMAGES),
+    "PReLU": (prelu, IMAGES),
+    "classes for each pixel from two scales": (segmentation, IMAGES),
     "tokens": (tokens, (7, 5)),
-    **{f"tokens {kind}": (partial(tokens, kind), (7, 5)) for kind in ("bias", "gate", "pooled")},
+    "tokens pooled": (partial(tokens, "pooled"), (7, 5)),
     "three dimensions": (cubes, (2, 3, 3, 3)),
     "one dimension": (signals, (2, 12)),
     "probabilities": (lambda: Sequential(Linear(6, 5), ReLU(), Linear(5, 3), nn.LogSoftmax(1)), FLAT),
-    "one output": (lambda: Sequential(Linear(6, 8), ReLU(), Linear(8, 1)), FLAT),
     "layers of tokens": (lambda: Sequential(Linear(6, 8), ReLU(), Linear(8, 4)), ROWS),
     **{name: (partial(written, code), FLAT) for name, (code, _) in SPELLED.items()},
     **{name: (partial(written, joined(join)), FLAT) for name, join in SUMS.items()},
-    **{kind.__name__: (partial(activated, kind), FLAT) for kind in (nn.SELU, nn.Softshrink, nn.Tanhshrink, nn.RReLU)},
+    "RReLU": (lambda: Sequential(Linear(6, 8), nn.RReLU(), Linear(8, 3)), FLAT),
     **{name: (partial(Code, code, **parts), FLAT) for name, (code, parts, _) in STRUCTURED.items()},
     **{name: (partial(Code, code, **parts), shape) for name, (code, parts, shape) in BUFFERS.items()},
     **{name: (make, FLAT) for name, make in CLASSES_TWICE.items()},
@@ -1375,9 +1099,7 @@ FAMILIES = {
         FLAT,
     ),
     **{name: (make, None if "head" in name else FLAT) for name, make in TIED.items()},
-    **{name: (make, FLAT) for name, make in RAW.items()},
-    "a norm whose vectors are the network's own": (normed_by_function, FLAT),
-    "kernels that are parameters, InstanceNorm": (lambda: of_maps(lambda net, x: net.n(x)), IMAGE),
+    "parameters": (raw, FLAT),
 }
 
 
@@ -1393,7 +1115,6 @@ FOLLOWED = {
     "sums of products in words": (scored, IMAGES, {"embed": 6, "q": 4, "v": 5, "last": 3}),
     "groups of a convolution": (grouped, IMAGES, {"first": 3, "last": 3}),
     "a BatchNorm over tokens": (over_tokens, (5, 3), {"first": 5, "last": 2}),
-    "a transposed convolution": (partial(transposed, 1), IMAGES, {"0": 6, "2": 12, "4": 3, "6": 2}),
     "a transposed convolution of 2 groups": (partial(transposed, 2), IMAGES, {"0": 2, "4": 3, "6": 2}),
     "a transposed convolution of 6 groups": (partial(transposed, 6), IMAGES, {"0": 6, "4": 3, "6": 2}),
 }
@@ -1401,10 +1122,6 @@ FOLLOWED = {
 
 def of_spec(**spec):
     return lambda: initialised(build(spec, seed=0), 1)
-
-
-def vision(make, **keywords):
-    return lambda: initialised(getattr(torchvision.models, make)(**keywords), 1)
 
 
 def vision_transformer():
@@ -1429,13 +1146,10 @@ NETWORKS = {
     "bottleneck": (of_spec(architecture="resnet", layers=[1, 2], width=3, bottleneck=True, size=8), VGG_SHAPE),
     "vit": (of_spec(**VIT), VGG_SHAPE),
     "shared": (lambda: initialised(twice(), 1), (3,)),
-    "joined": (lambda: initialised(side_by_side(), 1), VGG_SHAPE),
-    "gate in a chain": (lambda: initialised(gated(), 1), (6,)),
     "two heads": (lambda: initialised(early(JOINS["mean"], 8), 1), (6,)),
     "gated heads": (lambda: initialised(early(JOINS["gated"], 8), 1), (6,)),
     "torchvision vit": (vision_transformer, (3, 16, 16)),
     "torchvision vgg_bn": (lambda: small_torchvision_vgg(True).double(), VGG_SHAPE),
-    "torchvision squeezenet": (vision("squeezenet1_1", num_classes=5), (3, 32, 32)),
 }
 
 

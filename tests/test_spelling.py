@@ -26,8 +26,7 @@ def pairs(name):
     return [[initialised(written(code), seed) for seed in (0, 1)] for code in SPELLED[name]]
 
 
-@pytest.mark.long
-@each_case("name, method", [*spread(SPELLED, METHODS_OF_EACH_KIND, 2), *((name, "KF-Linear") for name in SPELLED)])
+@each_case("name, method", [*spread(SPELLED, METHODS_OF_EACH_KIND, 1), *((name, "KF-Linear") for name in SPELLED)])
 def test_networks_are_fused_as_those_in_plain_words(name, method):
     parents, plain = pairs(name)
     x = normal(60, 6)
@@ -51,10 +50,6 @@ def test_an_ensemble_gives_each_member_the_input_as_it_was():
     plain = initialised(written(lambda net, x: net.head(net.a(net.stem((x - 0.5) * 2).relu()).relu())), 1)
     with torch.no_grad():
         assert_close(ensemble([model, model], "logits")(x.clone()), plain(x), 1e-12)
-    for method in METHODS_OF_EACH_KIND:
-        fused, expected = (METHODS[method]([net, net], x.clone(), device="cpu").model for net in (model, plain))
-        with torch.no_grad():
-            assert_close(fused(x.clone()), expected(x.clone()), 1e-8)
 
 
 def with_linear_layers(model):
@@ -62,18 +57,16 @@ def with_linear_layers(model):
     model = copy.deepcopy(model)
     for name, child in model.named_children():
         if isinstance(child, Turned):
-            layer = nn.Linear(*child.weight.shape, bias=child.bias is not None).to(child.weight)
+            layer = nn.Linear(*child.weight.shape).to(child.weight)
             layer.load_state_dict({**child.state_dict(), "weight": child.weight.T})
             setattr(model, name, layer)
     return model
 
 
-@each_case(
-    "method, bias", spread(["RegMean", "PLeaS", "ZipIt", "Git-Re-Basin", "Transformer-OTFusion"], [True, False], 1)
-)
-def test_a_transposed_weight_is_a_linear_layer(method, bias):
+@each_case("method", ["RegMean", "PLeaS", "ZipIt", "Transformer-OTFusion"])
+def test_a_transposed_weight_is_a_linear_layer(method):
     """Its neurons are compared, and its weights solved, as those of the same network with torch's layers."""
-    parents = [seeded(seed, cached, bias).double().eval() for seed in range(2)]
+    parents = [seeded(seed, cached).double().eval() for seed in range(2)]
     tokens = torch.randint(0, 7, (60, TOKENS), generator=torch.Generator().manual_seed(0))
     results = [
         METHODS[method](models, tokens, device="cpu") for models in (parents, list(map(with_linear_layers, parents)))

@@ -35,7 +35,7 @@ def off(one, other):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name in TIED else pytest.mark.long if number % 4 else pytest.mark.slow)
+        pytest.param(name, marks=() if name in TIED else pytest.mark.long if number % 3 else pytest.mark.slow)
         for number, name in enumerate(FAMILIES)
     ],
 )

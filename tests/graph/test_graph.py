@@ -211,6 +211,7 @@ REFUSED = {
     "a number is read": lambda net, x: net.b(net.a(x) * x.mean().item()),
     "other things for other numbers": lambda net, x: net.b(net.a(x).relu() if len(x) > 2 else net.a(x)),
     "draws random numbers": lambda net, x: net.b(net.a(x) + torch.randn_like(net.a(x))),
+    "differ from call to call": lambda net, x: net.b(nn.functional.dropout(net.a(x))),
     "statistics of the batch": lambda net, x: net.b(nn.functional.batch_norm(net.a(x), None, None, training=True)),
     "none of its own": lambda net, x: net.b(net.a(net.parts[0](x))),
 }
