@@ -120,16 +120,6 @@ def test_repair_and_fits_come_behind_the_alignment():
             assert_close(weights_of(strong.model)[key], mean, 1e-6)
 
 
-def test_neurons_that_stay_apart_have_places_of_their_own():
-    parents, x = [mlp((6, 5, 3)), mlp((6, 5, 3), seed=2)], normal(60, 6)
-    result = METHODS["PLeaS"](parents, x, target=mlp((6, 7, 3)), device="cpu")
-    group = result.alignment["0"]
-    assert group.width == 7 and group.permutation(0) is None
-    assert torch.equal(torch.cat(group.labels), result.levels[0].labels)
-    first, second = (parent[0].weight for parent in result.alignment.parents())
-    assert not second[[k for k in range(5) if k not in group.labels[1].tolist()]].any() and not first[5:].any()
-
-
 def test_the_seed_of_a_permuted_network_draws_its_order():
     """tests/graph/test_graph.py says that it computes the same."""
     network, x = mlp(), normal(20, 6)

@@ -158,14 +158,6 @@ def test_a_parent_that_is_far_ahead_is_returned():
     assert shrunk.model.state_dict()["fc1.weight"].shape == (8, 64)
 
 
-def test_no_fusion_sees_a_sample_that_decides_in_another_precision(shards):
-    """Samples that only rounding tells apart are one."""
-    parents, own = shards
-    plan = METHODS["Auto"].plan(parents, own[0], importance_data=[(x.double() * (1 + 1e-12), y) for x, y in own])
-    (held, _), (_, regmean) = plan.deciding, plan.trials["RegMean"]
-    assert len(held) == 80 and sum(len(x) for x, _ in regmean.task.importance.data) == 320 - 80
-
-
 def test_from_few_samples_it_takes_kf_linear_and_says_that_nothing_decided(shards):
     """Fewer than 30 would decide: no sample is held out."""
     parents, own = shards

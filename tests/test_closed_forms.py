@@ -72,7 +72,6 @@ def test_errors_are_those_of_what_comes_out(make):
     "parents, target, widths",
     [
         ([made(inverted, 1), made(inverted, 2, wide=9)], made(inverted, 3, wide=8), [4, 8, 8, 4, 4, 3]),
-        ([made(partly, 1), made(partly, 2, width=9)], made(partly, 3, width=8), [8, 5, 5, 6, 3]),
         ([made(dense, 1), made(dense, 2, growth=5)], made(dense, 3, growth=4), [4, 4, 4, 8, 4, 12, 6, 3]),
     ],
 )

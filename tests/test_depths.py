@@ -84,6 +84,8 @@ def test_a_skip_that_one_parent_lacks_is_no_stream():
     parents = [initialised(with_skip, 0), initialised(plain, 1)]
     result = fuse(parents, normal(60, 6), **GRADIENT)
     assert [level.stream for level in result.levels] == ["", "", ""]
+    with pytest.raises(ValueError, match="skips join them to others"):
+        fuse(parents, normal(60, 6))
 
 
 @pytest.mark.slow

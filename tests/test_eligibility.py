@@ -2,36 +2,18 @@
 
 # ruff: noqa: E501 - the table of refusals reads best with one case a line or two
 import pytest
-import torch
 from torch import nn
 
-from retrofit_core.networks.architectures import build
 from tests.flat import fuse
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, VIT, cnn, initialised, labels, mlp, normal
+from tests.networks import CNN_SHAPE, cnn, initialised, labels, mlp, normal
 from tests.properties import untouched
 
 X = normal(40, 6)
 IMAGES = normal(30, *CNN_SHAPE)
 
 
-def broken(value):
-    model = mlp(seed=1)
-    with torch.no_grad():
-        model[2].weight[1, 1] = value
-    return model
-
-
-class Branches(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.gate, self.fc = nn.Linear(4, 4), nn.Linear(4, 3)
-
-    def forward(self, x):
-        return self.fc(self.gate(x) if x.sum() > 0 else x)
-
-
-HF, KF = {"grouping": "hungarian"}, {"grouping": "kmeans"}
+KF = {"grouping": "kmeans"}
 GRADIENT = {"fit": "gradient", "epochs": 1}
 #: Besides those that tests/test_contract.py finds of every method.
 REFUSALS = {
@@ -40,12 +22,6 @@ REFUSALS = {
         X,
         KF,
         r"the parents have \[3, 2\] levels and the fused network 3; they must have equally many",
-    ),
-    "numbers of attentions": (
-        [build({**VIT, "depth": depth}, seed=0).double() for depth in (1, 2)],
-        IMAGES,
-        KF,
-        r"the parents have \[8, 14\] levels and the fused network 8; they must have equally many",
     ),
     "positions": (
         [
@@ -70,36 +46,12 @@ REFUSALS = {
         {"target": mlp((6, 17, 7, 4))},
         "level '0': 17 fused neurons for 16 parents' neurons.*at most 16",
     ),
-    "untraceable": (
-        [initialised(Branches(), k) for k in range(2)],
-        X[:, :4],
-        KF,
-        "its code branches on the data",
-    ),
-    "infinite target": (
-        [mlp(), mlp()],
-        X,
-        {"target": broken(float("inf"))},
-        "the target has NaN or infinity in '2.weight'",
-    ),
     "one sample": ([mlp(), mlp()], X[:1], KF, "the fusion set holds 1 sample; fit='ridge' needs at least 2"),
     "nine samples": (
         [mlp(), mlp()],
         X[:9],
         GRADIENT,
         "the fusion set holds 9 samples; fit='gradient' needs at least 10",
-    ),
-    "unknown grouping": (
-        [mlp(), mlp()],
-        X,
-        {"grouping": "k-means"},
-        "unknown grouping 'k-means'.*Did you mean 'kmeans'",
-    ),
-    "unknown setting": (
-        [mlp(), mlp()],
-        X,
-        {"learning_rat": 1},
-        r"unknown keyword of fuse: 'learning_rat'. Known: .*ridge",
     ),
     "parents in parts": (
         [initialised(nn.Sequential(nn.Conv2d(2, 4, 3, groups=2), nn.ReLU(), nn.Flatten(), nn.Linear(100, 3)), 0)],
@@ -116,7 +68,6 @@ REFUSALS = {
         {"importance": "conductance", "importance_data": [(X, labels(40, 4))]},
         "importance_data holds 1 sets for 2 parents",
     ),
-    "unequal labels": ([mlp(), mlp()], (X, labels(39, 4)), KF, "40 inputs but 39 labels"),
 }
 
 

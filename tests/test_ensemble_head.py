@@ -69,14 +69,6 @@ def test_of_shuffled_copies_it_is_their_function(method, make, x):
     assert_same_function(fused, model, x, 1e-6)
 
 
-def test_what_is_added_to_all_classes_of_a_parent_changes_no_probability():
-    models = parents(5)
-    before = fuse(models, X, head="ensemble").model
-    with torch.no_grad():
-        list(models[1].parameters())[-2].add_(normal(1, 5))  # a number for each sample
-    assert_close(fuse(models, X, head="ensemble").model(X).softmax(1), before(X).softmax(1), 1e-8)
-
-
 def test_the_analysis_and_centred_parents_have_the_same_targets():
     models = parents(5)
     result = METHODS["KF-Linear"](models, (X, Y), head="ensemble", centre=True, device="cpu")

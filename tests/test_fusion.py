@@ -120,6 +120,23 @@ def test_a_gradient_fit_of_twins_starts_and_stays_at_the_parent(grouping):
     assert max(level.curve[0]["loss"] for level in result.levels) < 1e-20
 
 
+def test_mapped_weights_start_a_gradient_fit_between_widths():
+    parent = cnn(activation=nn.LeakyReLU)
+    wide = widened(parent, extra=2)
+    result = fuse(
+        [wide, parent],
+        normal(40, *CNN_SHAPE),
+        target=cnn(activation=nn.LeakyReLU, seed=9),  # of the parent's widths; its weights must not matter
+        fit="gradient",
+        epochs=1,
+        device="cpu",
+        weight_decay=0.0,
+        learning_rate=1e-12,
+    )
+    assert max(level.curve[0]["loss"] for level in result.levels) < 1e-20
+    assert_same_function(result.model, parent, normal(9, *CNN_SHAPE, seed=8), 1e-8)
+
+
 # --- symmetries ------------------------------------------------------------------------------------------------------
 
 

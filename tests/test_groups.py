@@ -2,36 +2,21 @@
 
 import pytest
 import torch
-from torch import nn
 
 from retrofit_core import METHODS
-from retrofit_core.baselines.watch import correlation, group_sums
-from retrofit_core.fusion.alignment import mapped, reordered_tensors
+from retrofit_core.fusion.alignment import reordered_tensors
 from retrofit_core.graph.graph import load, weights_of
 from retrofit_core.system.duplicates import duplicate
 from tests.families import FOLLOWED, NETWORKS, network
 from tests.marks import each_case
 from tests.networks import mlp, normal
-from tests.properties import assert_close, assert_same_function, net_of
+from tests.properties import assert_same_function, net_of
 from tests.test_own_code import OWN_LAYERS
 
 
 def orders_of(groups):
     generator = torch.Generator().manual_seed(1)
     return {group.name: torch.randperm(group.width, generator=generator) for group in groups if not group.fixed}
-
-
-@each_case("name", ["mlp", "vgg with a flatten", "BatchNorm, no bias", "resnet", "vit"])
-def test_mapping_with_permutations_is_permuting_and_keeps_the_function(name):
-    make, shape = NETWORKS[name]
-    model, x = make(), normal(6, *shape)
-    net, groups = net_of(model, x)
-    orders = orders_of(groups)
-    maps = {group: (torch.eye(len(order)).double()[order].T,) * 2 for group, order in orders.items()}
-    moved = reordered_tensors(net.weights, groups, orders)
-    assert_same_function(load(duplicate(model), moved), model, x, 1e-9)
-    for name, tensor in mapped(net.weights, net.weights, groups, groups, maps).items():
-        assert_close(tensor, moved[name], 1e-14)
 
 
 @pytest.mark.parametrize("kind", OWN_LAYERS)
@@ -61,24 +46,6 @@ def test_the_classes_come_last_and_stay(name):
     make, shape = NETWORKS[name]
     _, groups = net_of(make(), normal(2, *shape))
     assert [group.fixed for group in groups] == [False] * (len(groups) - 1) + [True]
-
-
-@pytest.mark.parametrize("name", ["mlp", "cnn", "BatchNorm, no bias"])
-def test_sums_are_those_of_what_layers_return(name):
-    make, shape = NETWORKS[name]
-    model, x = make(), normal(7, *shape)
-    net, groups = net_of(model, x)
-    found = iter(group_sums([net, net], [groups, groups], [x]))
-    for module, after in zip(model, [*model[1:], None], strict=True):
-        x = module(x).detach()
-        if hasattr(module, "weight") and not isinstance(after, (nn.BatchNorm1d, nn.BatchNorm2d)):
-            rows, sums = x.movedim(1, -1).flatten(0, -2), next(found)
-            z = torch.cat([rows, rows], 1)
-            assert sums.rows == len(rows)
-            assert_close(sums.zz, z.T @ z, 1e-10)
-            assert_close(sums.sz, z.sum(0), 1e-10)
-            assert_close(correlation(sums), torch.corrcoef(z.T), 1e-8)
-    assert next(found, None) is None
 
 
 @each_case(

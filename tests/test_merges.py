@@ -1,6 +1,5 @@
 """Task arithmetic, TIES and DARE, against formulas written out here, on small tensors."""
 
-import copy
 import math
 
 import numpy as np
@@ -15,6 +14,7 @@ from retrofit_core.baselines.merging import disjoint_mean, rescaled, trimmed
 from retrofit_core.cli import main
 from retrofit_core.runs import RunConfig, identity
 from tests.marks import each_case
+from tests.properties import untouched
 
 ARITHMETIC = ("Task-Arithmetic", "TIES", "DARE")
 X = torch.randn(30, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -41,10 +41,6 @@ def flat(model: nn.Module) -> torch.Tensor:
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
-def given_to(name: str) -> dict:
-    return {"base": network(0)} if name in ARITHMETIC else {}
-
-
 # --- what all of them keep -----------------------------------------------------------------------------------------------
 
 
@@ -52,12 +48,9 @@ def given_to(name: str) -> dict:
 def test_statistics_of_batchnorm_are_averaged_and_parents_stay(name):
     models = [network(1), network(1)]
     models[1][1].running_mean += 1
-    before = [copy.deepcopy(model.state_dict()) for model in models]
-    fused = METHODS[name](models, (X, Y), **given_to(name)).model
-    mean = (models[0][1].running_mean + models[1][1].running_mean) / 2
-    assert torch.allclose(fused[1].running_mean, mean)
-    for model, state in zip(models, before, strict=True):
-        assert all(torch.equal(tensor, state[key]) for key, tensor in model.state_dict().items())
+    with untouched(*models):
+        fused = METHODS[name](models, (X, Y), base=network(0)).model
+    assert torch.allclose(fused[1].running_mean, models[0][1].running_mean + 0.5)
     assert not fused.training and all(parameter.requires_grad for parameter in fused.parameters())
 
 

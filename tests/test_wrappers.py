@@ -8,6 +8,7 @@ from torch import nn
 
 from retrofit_core.methods import METHODS
 from retrofit_core.networks.wrappers import unwrapped
+from tests.flat import KINDS
 from tests.marks import each_case, spread
 from tests.networks import labels, mlp, normal
 from tests.properties import assert_close
@@ -29,11 +30,6 @@ def in_place(net):
     return net
 
 
-def a_part(net):
-    net[0] = compiled(net[0])
-    return net
-
-
 def a_part_in_place(net):
     net[0].compile(backend="eager")
     return net
@@ -47,12 +43,10 @@ def its_forward(net):
 WRAPPED = {
     "compiled": compiled,
     "compiled in place": in_place,
-    "a part": a_part,
     "a part in place": a_part_in_place,
     "its forward": its_forward,
     "its class": lambda net: Decorated(*net),
     "DataParallel": nn.DataParallel,
-    "compiled DataParallel": lambda net: compiled(nn.DataParallel(net)),
     "DataParallel of compiled": lambda net: nn.DataParallel(compiled(net)),
     "AveragedModel": torch.optim.swa_utils.AveragedModel,
 }
@@ -101,15 +95,10 @@ def traced(net):
         return torch.jit.trace(net, normal(2, 6))
 
 
-def a_scripted_part(net):
-    net[0] = scripted(net[0])
-    return net
-
-
-@pytest.mark.parametrize("make", [scripted, traced, a_scripted_part])
+@pytest.mark.parametrize("make", [scripted, traced])
 def test_torchscript_is_refused_before_any_work_with_a_way_out_that_works(make):
     x, made = normal(20, 6), [make(net) for net in pair()]
-    for method in METHODS:
+    for method in KINDS:
         with pytest.raises(ValueError, match=r"^parent 0.* was made by TorchScript .*load_state_dict"):
             METHODS[method](made, (x, labels(20, 3)), **options_for(method, pair(), 3))
     network = mlp((6, 8, 3), seed=5)

@@ -192,13 +192,6 @@ def test_the_start_comes_back_with_its_buffers_where_no_epoch_is_better():
     assert module.weight.item() > 0 and module.steps.item() > 0
 
 
-def test_the_mode_is_not_touched_unless_asked():
-    for training in (True, False):
-        module = Scalar().train(training)
-        fitted(module)
-        assert set(module.modes) == {training} == {module.training}
-
-
 def test_frozen_parameters_are_fitted_and_frozen_again_whatever_happens():
     module = Scalar().requires_grad_(False)
     with torch.no_grad():

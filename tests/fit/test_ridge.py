@@ -3,7 +3,6 @@
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from retrofit_core import fuse
 from retrofit_core.fusion.fit import Ridge
@@ -138,15 +137,12 @@ def merged_tokens(x):
 #: What a linear layer reads of 4 x 4 maps, how many numbers a channel, and the same channel by channel: (B, C, places).
 READINGS = {
     "channels first": (lambda x: x.flatten(1), 16, lambda x: x.flatten(2)),
-    "channels last": (lambda x: x.permute(0, 2, 3, 1).flatten(1), 16, lambda x: x.flatten(2)),
     "merged tokens": (merged_tokens, 4, lambda x: x.flatten(2)),
     "two poolings": (
         lambda x: torch.cat([x.mean((2, 3)), x.amax((2, 3))], 1),
         2,
         lambda x: torch.stack([x.mean((2, 3)), x.amax((2, 3))], 2),
     ),
-    "pixels unshuffled": (lambda x: F.pixel_unshuffle(x, 2).flatten(1), 16, lambda x: x.flatten(2)),
-    "tokens": (lambda x: x.flatten(2).mT, 1, lambda x: x.flatten(2)),
     "one pixel": (lambda x: x[:, :, 1, 2], 1, lambda x: x[:, :, 1:2, 2]),
 }
 
