@@ -1,6 +1,5 @@
 """A landscape that nobody had to measure: numbers that can be foretold."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -25,17 +24,11 @@ FACTS: dict[str, Any] = {
 }
 
 
-def invented(n: int = 5, finished: int | None = None, **changes: Any) -> Survey:
-    """A plane on which the loss is x + y and the accuracy 50 + x; A lies at (0, 0), B at (10, 0), fused at (5, 8).
-
-    Args:
-        finished: how many cells, row by row, are measured; None: all.
-    """
+def invented(n: int = 5) -> Survey:
+    """A plane on which the loss is x + y and the accuracy 50 + x; A lies at (0, 0), B at (10, 0), fused at (5, 8)."""
     xs, ys = torch.linspace(-2, 12, n, dtype=torch.float64), torch.linspace(-2, 10, n, dtype=torch.float64)
-    mask = torch.arange(n * n).view(n, n) < (n * n if finished is None else finished)
     loss = (xs[None] + 2) + (ys[:, None] + 2)
     accuracy = (50 + xs[None]).expand(n, n)
-    nan = torch.tensor(float("nan"), dtype=torch.float64)
     markers = (
         Marker("parent 0", 0.0, 0.0, 0.0, 1.5, 50.0),
         Marker("parent 1", 10.0, 0.0, 0.0, 1.25, 60.0),
@@ -49,32 +42,30 @@ def invented(n: int = 5, finished: int | None = None, **changes: Any) -> Survey:
         Line("parent 1", "fused", t, (1.25, 1.0, 0.5), (60.0, 70.0, 90.0)),
     )
     rises = tuple(Rise(marker.name, 1.0, 0.1 * index, 0.2 * index) for index, marker in enumerate(markers))
-    done = int(mask.sum())
-    whole = Survey(
+    return Survey(
         SPANNING,
         xs,
         ys,
-        torch.where(mask, loss, nan),
-        torch.where(mask, accuracy, nan),
-        mask,
+        loss,
+        accuracy,
+        torch.ones(n, n, dtype=torch.bool),
         markers,
         FACTS,
-        paths if finished is None else (),
-        rises if finished is None else (),
-        done,
+        paths,
+        rises,
+        n * n,
         n * n,
         1.0,
     )
-    return dataclasses.replace(whole, **changes)
 
 
-def placed(record: Path, survey: Survey | None = None, key: str = "0123456789", seed: int = 0) -> Path:
+def placed(record: Path, key: str = "0123456789", seed: int = 0) -> Path:
     """A landscape of a record as a worker leaves it behind."""
     from retrofit_core.inspection.landscape import Landscape
     from retrofit_core.runs.landscapes import LandscapeConfig
 
     folder = record / LandscapeConfig.kind.folder / key
-    (survey or invented()).save(folder)
+    invented().save(folder)
     LandscapeConfig(SPANNING, None, Landscape(resolution=5, images=40, seed=seed)).save(folder, record)
     return folder
 

@@ -3,7 +3,7 @@
 import pytest
 
 from retrofit_app.address import readers
-from retrofit_app.address.rule import option, texts_of, values_of
+from retrofit_app.address.rule import option, values_of
 from tests.marks import each_case
 
 LEVEL = option("level", ["a", "b", "c"], "b", "level of this run")
@@ -15,10 +15,6 @@ def test_an_address_gives_values_and_says_what_it_cannot_show():
     values, ignored = values_of(FIELDS, {"level": "99", "score": "deeplift", "other": "1"})
     assert values == {"level": "b", "score": "deeplift"}
     assert ignored == ["Ignored level=99 in the address: no such level of this run. Shown instead: b."]
-
-
-def test_defaults_are_not_written():
-    assert texts_of(FIELDS, {"level": "b", "score": "deeplift"}) == {"score": "deeplift"}
 
 
 @pytest.mark.parametrize("text", ["x" * 5000, "<script>", "a\x00", ""])

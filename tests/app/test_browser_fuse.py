@@ -221,6 +221,7 @@ def test_a_run_outlives_its_server_and_the_next_one_finds_it(open_page, screensh
         run = start(page := open_page(base=other), 14)
         page.get_by_text("of 4: ").first.wait_for()  # a slow page may miss the first level
         pid = worker(served_runs / run)
+    page.get_by_text("The workbench was stopped. Start it again with retrofit app").wait_for()
     later = open_page(f"/?run={run}")
     later.get_by_text("of 4: ").first.or_(later.get_by_role("heading", name="Two half-blind networks").first).wait_for()
     assert worker(served_runs / run) == pid

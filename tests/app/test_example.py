@@ -9,7 +9,7 @@ import pytest
 
 from retrofit_app import runs
 from retrofit_app.figures import LIGHT, plain_text
-from retrofit_app.figures.followed import Answer, Step, answers, followed_words, steps
+from retrofit_app.figures.followed import Answer, answers, followed_words, steps
 from retrofit_app.models import following, sources
 from retrofit_app.widgets import readings
 
@@ -37,7 +37,7 @@ def test_all_networks_answer_as_their_records_say_and_levels_as_the_analysis_say
     for row, label in enumerate(labels):
         pixels = following.pixels_of(entry, row)
         right.append([answer.best == label for answer in following.answers(entry, pixels)])
-        stopped.append([step.answer.best == label for step in following.steps(entry, pixels, reports)])
+        stopped.append([step.best == label for step in following.steps(entry, pixels, reports)])
     names = following.names(entry)
     assert names == ["parent 0", "parent 1", "average", "fused", "ensemble"]
     recorded = [entry.metrics["networks"][name]["accuracy"] for name in names]
@@ -87,7 +87,7 @@ def test_words_say_who_is_right_and_at_which_level_that_turns():
         return Answer(name, (chance, 1 - chance))
 
     rows = [said("parent 0", 0.9), said("parent 1", 0.2), said("fused", 0.3), said("ensemble", 0.6)]
-    course = [Step(said("conv", 0.7), ()), Step(said("<head>", 0.3), ())]
+    course = [said("conv", 0.7), said("<head>", 0.3)]
     sentence = followed_words("Test image 4", rows, course, classes, truth)
     assert "Right: A and the ensemble. Wrong: B (owl) and the fused network (owl)." in sentence
     assert sentence.endswith("lost at level 2, <head>.")

@@ -217,13 +217,6 @@ def seen(labels: list[int], weights: list[float] | None = None) -> figures.Neuro
     )
 
 
-def test_distances_are_to_the_weighted_centroid():
-    clusters = seen([0, 0, 1, 1], [3.0, 1.0, 0.0, 0.0])
-    centroid = (3 * clusters.points[0] + clusters.points[1]) / 4
-    assert clusters.distances[:2] == pytest.approx(np.linalg.norm(clusters.points[:2] - centroid, axis=1))
-    assert clusters.distances[2] == pytest.approx(np.linalg.norm(clusters.points[2] - clusters.points[3]) / 2)
-
-
 def test_r2_of_a_fit():
     targets = np.array([1.0, 2.0, 3.0])
     assert figures.explained(targets, targets) == 1

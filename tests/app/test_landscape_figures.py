@@ -108,7 +108,6 @@ def test_words_say_what_was_found_and_how_it_was_measured():
     survey = invented()
     assert "between A and B; the loss rises by 1.12" in headline(survey)
     assert "no barrier" in headline(dataclasses.replace(survey, paths=survey.paths[1:2]))
-    assert headline(invented(finished=3)) == ""
     facts = ("network A, network B and fused", "5 × 5 points", "40 images of digits (test)", "seed 3", "BatchNorm:")
     assert [fact for fact in facts if fact not in caption(survey)] == []
     without = dataclasses.replace(survey, facts={**survey.facts, "norms": "none"})

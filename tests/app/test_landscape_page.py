@@ -17,7 +17,7 @@ from retrofit_core.runs.store import LANDSCAPE, Work
 from tests.marks import each_case
 
 from .pages import clean, page_at, words
-from .surveys import SPANNING, invented, noted, placed
+from .surveys import SPANNING, noted, placed
 
 pytestmark = pytest.mark.slow
 
@@ -110,7 +110,7 @@ def test_start_makes_a_worker_and_cancel_asks_it_to_stop(record, sleeper):
 def test_how_an_unfinished_landscape_ended_is_said_and_it_is_measured_again(record, sleeper):
     key = SMALL.key(record)
     shutil.rmtree(record / LANDSCAPE.folder, ignore_errors=True)
-    noted(placed(record, invented(finished=9), key=key), "cancelled")
+    noted(placed(record, key=key), "cancelled")
     SMALL.save(record / LANDSCAPE.folder / key, record)
     page = open_page(run="mine")
     assert not page.exception and not pictures(page) and "nothing of it is shown" in page.warning[0].value

@@ -75,7 +75,7 @@ def unescaped(page: AppTest) -> list[str]:
 
 WORDS = {
     "fuse": ["preset", "method", "importance", "grouping", "samples", "arch", "networks", "data", "files", "options"],
-    "levels": ["level", "step", "score", "seed", "pick", "mark", "lecture", "pair", "cluster", "neuron"],
+    "levels": ["level", "step", "score", "view", "lecture", "neuron"],
 }
 
 

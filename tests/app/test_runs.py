@@ -56,11 +56,6 @@ def test_shipped_runs_come_first_are_whole_and_small(runs_folder):
     assert max(sizes) < 1_000_000 and sum(sizes) < 1_500_000
 
 
-def test_a_shipped_config_opens_the_shipped_run(runs_folder):
-    assert runs.start(bundle.config("KF-Linear")) == runs.BUNDLED / "kf-linear"
-    assert not runs_folder.exists()
-
-
 def test_the_same_work_starts_once(runs_folder, config, sleeper):
     first = runs.start(config)
     pid = worker_of(first)["pid"]

@@ -16,6 +16,7 @@ from retrofit_core.runs.store import FINETUNING, Work
 from retrofit_core.training.evaluation import as_bits
 
 from .pages import clean, page_at, words
+from .surveys import noted
 
 pytestmark = pytest.mark.slow
 
@@ -86,10 +87,6 @@ def result(accuracy: float) -> dict:
         "samples": 359,
         "knows": known,
     }
-
-
-def noted(folder: Path, state: str, error: str = "") -> None:
-    (folder / "analysing.json").write_text(json.dumps({"state": state, "error": error}))
 
 
 def tiles(page: AppTest) -> str:

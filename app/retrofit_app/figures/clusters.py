@@ -91,7 +91,6 @@ def _marks(look: Marks, grouped: Neurons, palette: Palette) -> Trace:
         labels.tolist(),
         grouped.counts[labels].tolist(),
         grouped.weights[rows].tolist(),
-        grouped.distances[rows].tolist(),
         strict=True,
     )
     x, y = look.points[rows].T
@@ -102,8 +101,8 @@ def _marks(look: Marks, grouped: Neurons, palette: Palette) -> Trace:
         # One text per mark: Plotly copies lists several times, and a template's lists of numbers are slower.
         [
             f"neuron {name}{'' if within else ', outside the frame'}<br>group {cluster}, {members} member"
-            f"{'s' * (members > 1)}<br>importance {weight:.3g} × mean<br>{distance:.3g} from its group’s mean, in the picture"
-            for name, within, cluster, members, weight, distance in facts
+            f"{'s' * (members > 1)}<br>importance {weight:.3g} × mean"
+            for name, within, cluster, members, weight in facts
         ],
         # The mark carries the neuron's number: its place in the trace means nothing.
         customdata=[[row] for row in rows.tolist()],

@@ -24,26 +24,6 @@ class Answer:
         return max(range(len(self.chances)), key=self.chances.__getitem__)
 
 
-@dataclass(frozen=True)
-class Strong:
-    """A group that responds strongly to an image."""
-
-    group: int
-    fused: float
-    """How far up its range the image brings the fused neuron, 0 to 1"""
-    members: tuple[tuple[int, int, float], ...]
-    """Its most important members: parent, number and the same share"""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One level of the fused network."""
-
-    answer: Answer
-    """The answer if the fusion stops after it"""
-    strongest: tuple[Strong, ...]
-
-
 #: Names on tiles and in sentences, and roles.
 TITLES = {"average": "Plain average", "fused": "Fused", "ensemble": "Ensemble"}
 WORDS = {"average": "the plain average", "fused": "the fused network", "ensemble": "the ensemble"}
@@ -76,8 +56,8 @@ def _tile(row: Answer, classes: Sequence[str], truth: int | None, palette: Palet
     return tile_html(name, role, words, classes[row.best], chance, columns, verdict, verdict, fill)
 
 
-def steps(rows: Sequence[Step], classes: Sequence[str], truth: int | None, chosen: str, palette: Palette) -> str:
-    """A row for each level, as HTML: the answer if the fusion stops there, and the groups that respond most strongly.
+def steps(rows: Sequence[Answer], classes: Sequence[str], truth: int | None, chosen: str, palette: Palette) -> str:
+    """A row for each level, as HTML: the answer if the fusion stops there.
 
     Args:
         truth: as for `answers`.
@@ -85,30 +65,17 @@ def steps(rows: Sequence[Step], classes: Sequence[str], truth: int | None, chose
     """
     inside = []
     for number, row in enumerate(rows, 1):
-        verdict, best = _verdict(row.answer.best, truth), row.answer.best
-        said = f"<b>{escape(classes[best])}</b><span>{percent(100 * row.answer.chances[best], 0)}</span>"
-        groups = "".join(_group(strong, palette) for strong in row.strongest)
+        verdict, best = _verdict(row.best, truth), row.best
+        said = f"<b>{escape(classes[best])}</b><span>{percent(100 * row.chances[best], 0)}</span>"
         inside.append(
-            f"<div class='level{' chosen' if row.answer.name == chosen else ''}'><div class='name'>{number} · "
-            f"{escape(row.answer.name)}</div><div class='said'>{said}<span class='{verdict}'>{verdict}</span></div>"
-            f"<div class='groups'>{groups}</div></div>"
+            f"<div class='level{' chosen' if row.name == chosen else ''}'><div class='name'>{number} · {escape(row.name)}</div>"
+            f"<div class='said'>{said}<span class='{verdict}'>{verdict}</span></div></div>"
         )
     return f"<div class='retrofit-followed' style='{palette.css}'>{''.join(inside)}</div>"
 
 
-def _group(strong: Strong, palette: Palette) -> str:
-    bars = [("fused", strong.fused, palette.accent)]
-    bars += [(f"{letter(parent)}{number}", value, palette.parent(parent)) for parent, number, value in strong.members]
-    rows = "".join(
-        f"<span>{name}</span><i title='{name}: {percent(100 * value, 0)} of its range'>"
-        f"<i style='width:{100 * value:.0f}%;background:{colour}'></i></i>"
-        for name, value, colour in bars
-    )
-    return f"<div class='group'><div>group {strong.group}</div>{rows}</div>"
-
-
 def followed_words(
-    shown: str, rows: Sequence[Answer], stops: Sequence[Step], classes: Sequence[str], truth: int | None
+    shown: str, rows: Sequence[Answer], stops: Sequence[Answer], classes: Sequence[str], truth: int | None
 ) -> str:
     """Which networks are right or wrong, and at which level that is decided, as plain text.
 
@@ -125,11 +92,11 @@ def followed_words(
     words += [f"Wrong: {listing(wrong)}."] if wrong else []
     start = "ensemble" if any(row.name == "parent 1" for row in rows) else "parent 0"
     before = next((row.best == truth for row in rows if row.name == start), None)
-    course = [before, *(step.answer.best == truth for step in stops)]
+    course = [before, *(stop.best == truth for stop in stops)]
     if stops and before is not None and course[0] != course[-1]:
         turn = max(index for index in range(1, len(course)) if course[index] != course[index - 1])
         what = "found" if course[-1] else "lost"
-        words.append(f"The right answer is {what} at level {turn}, {stops[turn - 1].answer.name}.")
+        words.append(f"The right answer is {what} at level {turn}, {stops[turn - 1].name}.")
     return " ".join(words)
 
 

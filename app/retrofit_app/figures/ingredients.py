@@ -81,7 +81,6 @@ def two_by_two(corners: Corners, average: Facts | None, palette: Palette) -> Pic
         340,
         f"Four fusions and their accuracies in per cent: {', '.join(words)}. {foot}",
         finding(corners),
-        caption="",
         margin=(4, 4, 4, 4),
         shapes=shapes,
         annotations=notes,

@@ -1,5 +1,5 @@
-"""One image followed through a run's networks: each one's answer, the answer if the fusion stops after each level, and the
-neurons that respond most. Computed on demand and kept for all sessions."""
+"""One image followed through a run's networks: each one's answer, and the answer if the fusion stops after each level. Computed
+on demand and kept for all sessions."""
 
 import base64
 import io
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from retrofit_app import runs
-from retrofit_app.figures.followed import Answer, Step, Strong
+from retrofit_app.figures.followed import Answer
 from retrofit_app.runs import methods
 from retrofit_core.runs.answers import from_bits
 
@@ -16,9 +16,6 @@ from . import outputs, sources
 from .keep import keep
 
 LISTED = 400  # most images to choose from
-RANGED = 300  # most images for measuring neurons' ranges
-STRONGEST = 3  # groups shown per level
-NAMED = 2  # members shown per group
 FINE = 16  # points per pixel while rendering a drawing
 PEN = 0.11  # width of the pen, as a share of the digit's size
 EMPTY = 1 / 7  # margin around a digit, as a share of the image's height; 8 x 8 images have none
@@ -92,7 +89,7 @@ def answers(entry: runs.Entry, pixels: bytes) -> list[Answer]:
     return found
 
 
-def steps(entry: runs.Entry, pixels: bytes, reports: Sequence[Any]) -> list[Step]:
+def steps(entry: runs.Entry, pixels: bytes, reports: Sequence[Any]) -> list[Answer]:
     """An image's course, level by level; [] for a method without levels.
 
     Args:
@@ -169,59 +166,15 @@ def _models(entry: runs.Entry) -> dict[str, Any]:
     return {name: joined[name](parents) if name in joined else alone[name] for name in names(entry)}
 
 
-@keep(4, "Looking at images…", of_data=True)
-def _ranges(entry: runs.Entry) -> list[list[Any]]:
-    """(2, width) for each network and level: each neuron's least and greatest activity on test images."""
-    import torch
-
-    from retrofit_core.data.sampling import balanced
-
-    images = sources.test_images(entry)
-    rows = balanced(images.labels, min(RANGED, len(images)), generator=torch.Generator().manual_seed(0))
-    found = []
-    for net in outputs.networks(entry).nets:
-        batches = [outputs.largest(net, images.inputs(batch)) for batch in rows.split(outputs.BATCH)]
-        found.append([torch.stack(torch.aminmax(torch.cat(each), dim=0)) for each in zip(*batches, strict=True)])
-    return found
-
-
 @keep(500, of_data=True)
-def _steps(entry: runs.Entry, pixels: bytes, _reports: Sequence[Any]) -> list[Step]:
+def _steps(entry: runs.Entry, pixels: bytes, _reports: Sequence[Any]) -> list[Answer]:
     import torch
 
     from retrofit_core.inspection.analysis.accuracy import answers_by_level
 
     groups, x = outputs.networks(entry), sources.test_images(entry).normalise(_tensor(entry, pixels))
-    ranges = _ranges(entry)
-    shares = [
-        [
-            ((value[0] - low) / (high - low).clamp_min(1e-9)).clamp(0, 1)
-            for value, (low, high) in zip(outputs.largest(net, x), of_network, strict=True)
-        ]
-        for net, of_network in zip(groups.nets, ranges, strict=True)
-    ]
     with torch.inference_mode():
         said = [after.double().softmax(-1)[0].tolist() for after in answers_by_level(groups, _reports, x)[1:]]
-    found = [
-        Step(Answer(report.name, tuple(chances)), _strongest(report, [each[index] for each in shares]))
-        for index, (report, chances) in enumerate(zip(_reports, said, strict=True))
-    ]
+    found = [Answer(report.name, tuple(chances)) for report, chances in zip(_reports, said, strict=True)]
     fused = next(each for each in answers(entry, pixels) if each.name == "fused")
-    return [*found[:-1], replace(found[-1], answer=replace(found[-1].answer, chances=fused.chances))]
-
-
-def _strongest(report: Any, shares: Sequence[Any]) -> tuple[Strong, ...]:
-    """A level's groups whose fused neurons respond most strongly, with their most important members."""
-    import torch
-
-    *of_parents, of_fused = shares
-    of_members = torch.cat(list(of_parents))
-    places = [(parent, number) for parent, width in enumerate(report.widths) for number in range(width)]
-    groups = []
-    for group in of_fused.topk(min(STRONGEST, len(of_fused))).indices.tolist():
-        members = (report.labels == group).nonzero()[:, 0]
-        ranked = members[report.scores[members].argsort(descending=True, stable=True)][:NAMED].tolist()
-        groups.append(
-            Strong(group, float(of_fused[group]), tuple((*places[row], float(of_members[row])) for row in ranked))
-        )
-    return tuple(groups)
+    return [*found[:-1], replace(found[-1], chances=fused.chances)]

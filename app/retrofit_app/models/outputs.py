@@ -1,6 +1,5 @@
 """A run's networks, and what the neurons of their levels put out on images. Computed on demand."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from retrofit_app import runs
@@ -36,9 +35,14 @@ def outputs(entry: runs.Entry, level: int) -> Any:
     place = torch.rand(len(rows), generator=generator)
     parts = []
     for batch, share in zip(rows.split(BATCH), place.split(BATCH), strict=True):
-        x = images.inputs(batch)
-        of_batch = [by_position(net, x, [level])[0] for net in parents]
-        parts.append(torch.cat([h[range(len(h)), (share * h.shape[1]).long()] for h in of_batch], dim=1))
+        x, of_batch = images.inputs(batch), []
+        for net in parents:
+            at = net.layers[level].place
+            with torch.inference_mode():
+                value = net.graph.run(net.weights, net.graph.given([x]), [at])[at]
+            h = value.movedim(net.axes[level], -1).reshape(len(x), -1, len(net.columns[level]))
+            of_batch.append(h[range(len(h)), (share * h.shape[1]).long()])
+        parts.append(torch.cat(of_batch, dim=1))
     return torch.cat(parts).double().numpy()
 
 
@@ -71,21 +75,3 @@ def models(entry: runs.Entry) -> list[Any]:
         if recorded and path.exists() and files.digest(path) != recorded:
             raise ValueError(f"{path.name} is not the network that this run fused: it has changed since.")
     return [load_model(path, arch, like=images)[0] for path in (*paths, entry.folder / "fused.safetensors")]
-
-
-def by_position(net: Any, x: Any, levels: Sequence[int]) -> list[Any]:
-    """(N, positions, width) for each level: the outputs of a network's neurons, for inputs x."""
-    import torch
-
-    places = [net.layers[level].place for level in levels]
-    with torch.inference_mode():
-        values = net.graph.run(net.weights, net.graph.given([x]), places)
-        return [
-            values[place].movedim(net.axes[level], -1).reshape(len(x), -1, len(net.columns[level]))
-            for level, place in zip(levels, places, strict=True)
-        ]
-
-
-def largest(net: Any, x: Any) -> list[Any]:
-    """(N, width) for each level of a network: every neuron's largest output over all positions, for inputs x."""
-    return [h.amax(1) for h in by_position(net, x, range(len(net.layers)))]

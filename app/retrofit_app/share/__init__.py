@@ -15,7 +15,7 @@ from plotly.utils import PlotlyJSONEncoder
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import CONFIG, DARK, LIGHT, Palette, Picture, plain_text
-from retrofit_app.figures.ingredients import finding, two_by_two
+from retrofit_app.figures.ingredients import two_by_two
 from retrofit_app.figures.landscape import average_words, caption
 from retrofit_app.runs import followups, headline, ingredients, levels, methods
 from retrofit_app.shell.style import stylesheet
@@ -127,9 +127,9 @@ def _ingredients(entry: runs.Entry) -> Iterator[str]:
     work = ingredients.work_of(entry)
     if not ingredients.has_some(entry) or work.state != "done":
         return
-    corners, average = ingredients.read(entry)
-    yield _text(finding(corners), "claim")
-    yield _figure(lambda palette: two_by_two(corners, average, palette), ingredients.READING)
+    read = ingredients.read(entry)
+    yield _text(two_by_two(*read, LIGHT).caption, "claim")
+    yield _figure(lambda palette: two_by_two(*read, palette), ingredients.READING)
 
 
 def _levels(entry: runs.Entry) -> Iterator[str]:

@@ -16,15 +16,21 @@ NAME = (
 
 
 #: How much larger a page is on paper (1104 px) than in its window; a phone's pictures keep their size, since they stack there.
-#: And what a help button beside a text is about: Streamlit calls them all "Help".
+#: And what a help button beside a text is about, where Streamlit says "Help", and what happened to a server that does not answer,
+#: where it asks for the internet.
 SCRIPT = """<script>onbeforeprint = () => {
     const width = document.querySelector('.stMainBlockContainer > *').clientWidth
     document.documentElement.style.setProperty('--paper', width > 700 ? 1104 / width : 1)
 }
-window.naming ??= new MutationObserver(() => document.querySelectorAll('button[aria-label=Help]').forEach(one => {
-    const text = one.closest('.stElementContainer')?.innerText.trim()
-    if (text) one.setAttribute('aria-label', `Help for ${text.slice(0, 80)}`)
-}))
+window.naming ??= new MutationObserver(() => {
+    document.querySelectorAll('button[aria-label=Help]').forEach(one => {
+        const text = one.closest('.stElementContainer')?.innerText.trim()
+        if (text) one.setAttribute('aria-label', `Help for ${text.slice(0, 80)}`)
+    })
+    const dialog = document.querySelector('[role=dialog]')
+    const words = dialog?.innerText.includes('Streamlit') && [...dialog.querySelectorAll('div')].pop()
+    if (words) words.textContent = 'The workbench was stopped. Start it again with retrofit app: this page reconnects by itself.'
+})
 naming.observe(document.body, { childList: true, subtree: true })</script>"""
 
 

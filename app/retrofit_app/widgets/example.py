@@ -119,12 +119,7 @@ def _followed(entry: runs.Entry, palette: Palette, example: str, level: str) -> 
     if course:
         st.markdown("**Level by level: the answer if the fusion stops there**")
         st.html(steps(course, images.classes, truth, level, palette))
-        st.caption(
-            "After the level, each network continues from the fused neurons with its own remaining levels. Beside it: the "
-            f"groups that respond most strongly. Bars: how far up its "
-            f"own range, over {min(following.RANGED, len(images)):,} test images, this image brings the fused neuron and the "
-            "most important members of its group."
-        )
+        st.caption("After the level, each network continues from the fused neurons with its own remaining levels.")
 
 
 def _choose(entry: runs.Entry, images: Any, right: dict[str, Any], example: str) -> None:

@@ -1,4 +1,4 @@
-"""Charts of a run's levels as values: the question that each answers and how it is drawn; drawn once per run, level and theme."""
+"""Charts of a run as values: the question that each answers and how it is drawn; drawn once per run, level and theme."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,14 +6,16 @@ from typing import Any
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import Palette, Picture
+from retrofit_app.figures.ingredients import two_by_two
 from retrofit_app.models.keep import keep
+from retrofit_app.runs import ingredients
 
 from .readings import analysis, grouping, overview, record
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of a level."""
+    """A chart of a run, or of one of its levels."""
 
     question: str
     draw: Callable[..., Picture]
@@ -32,7 +34,10 @@ def _fit(entry: runs.Entry, level: int, palette: Palette, neuron: int) -> Pictur
 
 
 CHARTS = {
-    "strip": Chart("Where is knowledge lost?", _losses),
+    "ingredients": Chart(
+        "What does each ingredient bring?", lambda entry, level, palette: two_by_two(*ingredients.read(entry), palette)
+    ),
+    "levels": Chart("Where is knowledge lost?", _losses),
     "activations": Chart(
         "Who responds alike?",
         lambda entry, level, palette: figures.activations(grouping(entry, level), palette, height=400),
@@ -72,7 +77,7 @@ def picture(
     large: tuple[int, float] | None = None,
     **options: Any,
 ) -> Picture:
-    """One of CHARTS of a run's level.
+    """One of CHARTS of a run, or of its level.
 
     Args:
         large: the height for a projector, and how much larger everything is than on a page of 720 px.

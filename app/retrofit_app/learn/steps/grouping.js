@@ -171,7 +171,7 @@
       page.say(`It also decides the groups: the grouping error weighs each neuron by {s}. <b>Uniform</b> scores are all alike. <b>Conductance</b>: how much of the right class's output comes through a neuron as an empty input becomes a sample. <b>DeepLIFT</b>: the same in one step.`);
       page.choice({ key: "score", label: "Importance of all neurons (the bars)", options: [["uniform", "uniform"], ["conductance", "conductance"]] });
       page.ask({
-        key: "guess", question: `k-means, uniform scores, samples of B's data alone: the fused network has ${Draw.percent(uniform.accuracy, 1)}. With conductance?`,
+        key: "guess", question: `k-means, uniform scores, ${ONE.points.length} samples of B's data alone: the fused network has ${Draw.percent(uniform.accuracy, 1)}. With conductance?`,
         options: () => {
           const gain = conductance.accuracy - uniform.accuracy;
           const fact = `<b>${Draw.percent(conductance.accuracy, 1)}</b>. Neurons that hardly matter stop pulling targets. (Fully trained VGG11s lose 1.2.)`;

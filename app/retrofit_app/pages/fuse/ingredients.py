@@ -4,10 +4,9 @@ import streamlit as st
 
 from retrofit_app import runs, widgets
 from retrofit_app.figures import Palette, claimed, escaped
-from retrofit_app.figures.ingredients import finding, two_by_two
 from retrofit_app.runs import ingredients
 from retrofit_app.shell import navigation
-from retrofit_app.widgets import works
+from retrofit_app.widgets import pictures, works
 from retrofit_app.widgets.errors import guarded
 from retrofit_core.runs.store import Work, notes_of
 
@@ -18,7 +17,7 @@ def section(entry: runs.Entry, palette: Palette) -> None:
     """Draw the picture, its measurement in progress, or the button to start that; nothing if there are no ingredients."""
     if not ingredients.has_some(entry):
         return
-    st.header("What does each ingredient bring?", anchor=False)
+    st.header(pictures.CHARTS["ingredients"].question, anchor=False)
     work = ingredients.work_of(entry)
     if work.state == "done":
         draw_measured(entry, palette)
@@ -35,18 +34,18 @@ def section(entry: runs.Entry, palette: Palette) -> None:
 
 
 def draw_measured(entry: runs.Entry, palette: Palette) -> None:
-    """Draw the picture and its caption."""
+    """Draw the picture under its finding."""
     try:
-        corners, average = ingredients.read(entry)
+        claim = pictures.picture(entry, "ingredients", palette).caption
     except ValueError as error:
         st.error(f"The ingredients are not shown: {escaped(error)}")
         return
     widgets.chart(
         "ingredients",
-        lambda colours: two_by_two(corners, average, colours),
+        lambda colours: pictures.picture(entry, "ingredients", colours),
         palette,
         entry,
-        heading=claimed(finding(corners)),
+        heading=claimed(claim),
         below="",
         reading=ingredients.READING,
     )

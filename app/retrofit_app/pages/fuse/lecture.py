@@ -6,7 +6,6 @@ import streamlit as st
 
 from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import Palette, Tile, escaped
-from retrofit_app.figures.ingredients import finding, two_by_two
 from retrofit_app.runs import headline, ingredients
 from retrofit_app.shell.lectures import HIDDEN, Slide
 from retrofit_app.widgets import pictures, readings
@@ -52,52 +51,32 @@ def _masked(tile: Tile) -> Tile:
 
 
 def _ingredients(entry: runs.Entry, palette: Palette) -> Slide | None:
-    work = ingredients.work_of(entry)
-    if not ingredients.has_some(entry) or work.state != "done":
+    if not ingredients.has_some(entry) or ingredients.work_of(entry).state != "done":
         return None
     try:
-        corners, average = ingredients.read(entry)
+        return _chart(entry, palette, "ingredients", pictures.CHARTS["ingredients"].question, INGREDIENTS)
     except ValueError:  # the page says what is damaged
         return None
-
-    def draw(shown: int, ratio: float) -> None:
-        if shown:
-            widgets.chart(
-                "lecture-ingredients",
-                lambda colours: figures.enlarged(
-                    two_by_two(corners, average, colours), round(INGREDIENTS * ratio), ratio
-                ),
-                palette,
-                entry,
-                heading="",
-                below="",
-                bare=True,
-            )
-
-    return Slide(
-        "ingredients",
-        "What does each ingredient bring?",
-        escaped(finding(corners)),
-        1,
-        draw,
-    )
 
 
 def _lost(entry: runs.Entry, palette: Palette) -> Slide | None:
     try:
         overview = readings.overview(entry)
-        if overview.table.empty:
-            return None
-        caption = pictures.picture(entry, "strip", palette, overview.worst).caption
+        question = f"The networks have {len(overview.table)} levels. Is accuracy lost at any level?"
+        return None if overview.table.empty else _chart(entry, palette, "levels", question, STRIP, overview.worst)
     except (OSError, ValueError):  # no levels, or the page says what is damaged
         return None
 
+
+def _chart(entry: runs.Entry, palette: Palette, name: str, question: str, height: int, level: int = 0) -> Slide:
+    """A slide that reveals one of the charts of a run."""
+
     def draw(shown: int, ratio: float) -> None:
         if shown:
-            large = (round(STRIP * ratio), ratio)
+            large = (round(height * ratio), ratio)
             widgets.chart(
-                "lecture-strip",
-                lambda colours: pictures.picture(entry, "strip", colours, overview.worst, large=large),
+                f"lecture-{name}",
+                lambda colours: pictures.picture(entry, name, colours, level, large=large),
                 palette,
                 entry,
                 heading="",
@@ -106,9 +85,9 @@ def _lost(entry: runs.Entry, palette: Palette) -> Slide | None:
             )
 
     return Slide(
-        "levels",
-        f"The networks have {len(overview.table)} levels. Is accuracy lost at any level?",
-        escaped(caption),
+        name,
+        question,
+        escaped(pictures.picture(entry, name, palette, level).caption),
         1,
         draw,
     )

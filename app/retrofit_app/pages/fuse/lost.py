@@ -26,14 +26,14 @@ def lost(entry: runs.Entry, palette: figures.Palette) -> None:
             return
         st.header("Where is something lost?", anchor=False)
         worst = overview.worst
-        strip = pictures.picture(entry, "strip", palette, worst, large=STRIP)
+        strip = pictures.picture(entry, "levels", palette, worst, large=STRIP)
     except ValueError as error:
         st.error(f"This run's levels are not shown: {escaped(runs.without_folders(error, entry.folder))}")
         return
     name, claim = overview.table["level"][worst], strip.caption
     widgets.chart(
         "fuse-strip",
-        lambda colours: pictures.picture(entry, "strip", colours, worst, large=STRIP),
+        lambda colours: pictures.picture(entry, "levels", colours, worst, large=STRIP),
         palette,
         entry,
         heading=claimed(claim),

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.address.rule import amount, choice
+from retrofit_app.address.rule import amount
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
 from retrofit_app.models.keep import keep
@@ -15,15 +15,12 @@ from retrofit_app.widgets import controls, works
 from retrofit_app.widgets.works import Shelf
 from retrofit_core.runs.store import FINETUNING, Work
 
-PRECISIONS = ("auto", "float32", "bfloat16")
 MOST_EPOCHS, MOST_SEED, LEAST_RATE = 1000, 9999, 1e-6
 #: Help texts of the form's fields.
 HELP = {
     "tune_epochs": "Passes over the training images. The learning rate falls to nearly 0 by epoch 10, 30, 70 and 150 and then "
     "restarts, so these are good numbers of epochs. The paper takes 200.",
     "tune_rate": "The highest learning rate, after each restart. The paper's is 0.0003 (0.00001 for Tiny-ImageNet).",
-    "tune_precision": "Precision of products. auto takes bfloat16 where that is faster on this machine, and float32 elsewhere. "
-    "Weights are always float32.",
     "tune_seed": "Decides which images are held out, their order and their augmentation. Same seed, same network.",
 }
 
@@ -34,7 +31,6 @@ class TuningForm:
 
     tune_epochs: int = amount(30, 1, MOST_EPOCHS, "Epochs")
     tune_rate: float = amount(3e-4, LEAST_RATE, 1.0, "Learning rate", digits=7, step=1e-4, format="%.6f")
-    tune_precision: str = choice("auto", PRECISIONS, "Precision")
     tune_seed: int = amount(0, 0, MOST_SEED, "Seed")
 
 
@@ -68,9 +64,9 @@ def form(entry: runs.Entry, *, busy: bool) -> None:
 
 
 def ask(entry: runs.Entry) -> None:
-    """Draw epochs, seed, rate and precision."""
+    """Draw epochs, seed and rate."""
     with st.container(key="fuse-grid-tuning"):  # see style.css
-        controls.ask(TUNING, HELP, "tune_epochs", "tune_seed", "tune_rate", "tune_precision")
+        controls.ask(TUNING, HELP, "tune_epochs", "tune_seed", "tune_rate")
 
 
 def config_of(asked: TuningForm) -> Any:
@@ -80,7 +76,6 @@ def config_of(asked: TuningForm) -> Any:
     return FinetuneConfig(
         epochs=asked.tune_epochs,
         learning_rate=asked.tune_rate,
-        precision=asked.tune_precision,  # type: ignore[arg-type]
         seed=asked.tune_seed,
     )
 

@@ -98,7 +98,7 @@ def network(
     Args:
         lecture: the scale of a lecture's page relative to 1280 x 720; 0 for none.
     """
-    heading = "" if lecture else claimed(pictures.picture(entry, "strip", palette, index).caption)
+    heading = "" if lecture else claimed(pictures.picture(entry, "levels", palette, index).caption)
     large = {"large": (round(NETWORK * lecture), lecture)} if lecture else {}
 
     def go() -> None:
@@ -108,7 +108,7 @@ def network(
 
     widgets.chart(
         "strip",
-        lambda colours: pictures.picture(entry, "strip", colours, index, **large),
+        lambda colours: pictures.picture(entry, "levels", colours, index, **large),
         palette,
         entry,
         heading=heading,
