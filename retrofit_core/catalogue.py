@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-PAPER, CONTROL, OURS = "Luenam et al.", "ours, a control", "ours"
+PAPER = "Luenam et al."
+#: Kinds of methods.
+RETROFIT, OURS, CONTROL, REFERENCE, BASELINE = "retrofit", "ours", "control", "reference", "baseline"
 
 V = TypeVar("V")
 
@@ -22,6 +24,8 @@ class Line(Generic[V]):
     """The class of its value, here by name: `Retrofit`, `Auto`, or one of `baselines`"""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the value that the name fixes; parts by their names in the tables"""
+    kind: str = BASELINE
+    """retrofit (the paper's own), ours (beyond it), control, reference (all networks side by side) or baseline"""
 
     @property
     def description(self) -> str:
@@ -36,6 +40,7 @@ _LINES = (
         PAPER,
         "Retrofit",
         {"grouping": "hungarian", "fit": "ridge"},
+        RETROFIT,
     ),
     Line(
         "KF-Linear",
@@ -43,6 +48,7 @@ _LINES = (
         PAPER,
         "Retrofit",
         {"grouping": "kmeans", "fit": "ridge"},
+        RETROFIT,
     ),
     Line(
         "HF-Gradient",
@@ -50,6 +56,7 @@ _LINES = (
         PAPER,
         "Retrofit",
         {"grouping": "hungarian", "fit": "gradient"},
+        RETROFIT,
     ),
     Line(
         "KF-Gradient",
@@ -57,19 +64,22 @@ _LINES = (
         PAPER,
         "Retrofit",
         {"grouping": "kmeans", "fit": "gradient"},
+        RETROFIT,
     ),
     Line(
         "Auto",
         "Tries up to four fusions and returns the best of them and the parents, judged on samples that no fusion saw.",
-        OURS,
+        "ours",
         "Auto",
+        kind=OURS,
     ),
     Line(
         "Random-Linear",
         "The fit of KF-Linear to random groups: a control for the grouping.",
-        CONTROL,
+        "ours, a control",
         "Retrofit",
         {"grouping": "random", "fit": "ridge"},
+        CONTROL,
     ),
     Line(
         "Average",
@@ -113,9 +123,15 @@ _LINES = (
         "",
         "Ensembling",
         {"combine": "softmax"},
+        REFERENCE,
     ),
     Line(
-        "Ensemble-Logits", "All networks side by side, mean of their logits.", "", "Ensembling", {"combine": "logits"}
+        "Ensemble-Logits",
+        "All networks side by side, mean of their logits.",
+        "",
+        "Ensembling",
+        {"combine": "logits"},
+        REFERENCE,
     ),
     Line(
         "OTFusion",

@@ -12,7 +12,7 @@ from torch import nn
 
 from . import baselines
 from .baselines.auto import Auto
-from .catalogue import CATALOGUE, OURS, PAPER, Line
+from .catalogue import CATALOGUE, OURS, RETROFIT, Line
 from .fusion.algorithm import Retrofit
 from .fusion.fit import Gradient
 from .fusion.importance import IMPORTANCE, Importance, Uniform, as_importance
@@ -309,8 +309,8 @@ METHODS = Methods(
     }
 )
 #: The paper's four methods and our extensions, which fuse level by level, as controls do. The others are baselines.
-RETROFITTING = tuple(name for name, method in METHODS.items() if method.source == PAPER)
-BEYOND = tuple(name for name, method in METHODS.items() if method.source == OURS)
+RETROFITTING = tuple(name for name, method in METHODS.items() if method.kind == RETROFIT)
+BEYOND = tuple(name for name, method in METHODS.items() if method.kind == OURS)
 
 
 def methods_with(keyword: str) -> list[str]:

@@ -8,7 +8,7 @@ from retrofit_core.fusion.algorithm import Retrofit
 from retrofit_core.fusion.results import FusionResult
 from retrofit_core.methods import METHODS, Method
 
-CONTROLS = [name for name, method in METHODS.items() if method.source == CONTROL]
+CONTROLS = [name for name, method in METHODS.items() if method.kind == CONTROL]
 #: Methods of each kind, which go through one preparation.
 KINDS = ("KF-Linear", "HF-Gradient", "OTFusion", "PLeaS", "RegMean", "TIES", "Ensemble", "KD", "Auto")
 FLAT = Method("fuse", "Retrofitting.", "", Retrofit, {"grouping": "kmeans", "fit": "ridge"})

@@ -16,11 +16,10 @@ from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import RunConfig, execute, leaderboard
 from retrofit_core.runs.answers import difference
 from retrofit_core.runs.comparison import compare_runs, configurations, title
-from retrofit_core.runs.leaderboard import operations
 from retrofit_core.system.monitor import Monitor
-from retrofit_core.training.evaluation import ensemble, evaluate
+from retrofit_core.training.evaluation import evaluate
 from tests.marks import each_case
-from tests.networks import digits_parents, mlp
+from tests.networks import digits_parents
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +92,6 @@ def test_the_interval_is_that_of_resampled_images():
     assert points == pytest.approx(100 * gaps.mean())
     assert (low, high) == pytest.approx(np.percentile(drawn, [2.5, 97.5]), abs=0.6)
     assert difference(ours, ours) == (0, (0, 0))
-
-
-def test_inference_costs_what_the_layers_cost():
-    network = mlp((6, 8, 7, 4)).float()
-    assert operations(network, torch.zeros(1, 6)) == 6 * 8 + 8 * 7 + 7 * 4
-    assert operations(ensemble([network, network]), torch.zeros(1, 6)) == 2 * (6 * 8 + 8 * 7 + 7 * 4)
 
 
 @pytest.mark.slow

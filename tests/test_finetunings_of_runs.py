@@ -1,6 +1,5 @@
 """Fine-tunings of finished runs: on all training images, measured like the run, kept, cancelled and gone on with."""
 
-import dataclasses
 import json
 import shutil
 
@@ -58,21 +57,6 @@ def done(record, tmp_path_factory):
 
 def curve(folder):
     return json.loads((folder / CURVE).read_text())
-
-
-def test_the_key_changes_with_every_setting_and_with_the_fused_network(record, tmp_path):
-    others = {"epochs": 3, "batch": 64, "learning_rate": 1e-3, "precision": "auto", "augment": "none", "seed": 1}
-    keys = [
-        SHORT.key(record),
-        *(dataclasses.replace(SHORT, **{name: value}).key(record) for name, value in others.items()),
-    ]
-    assert len(set(keys)) == len(keys)
-    copy = shutil.copytree(record, tmp_path / "copy")
-    assert SHORT.key(copy) == keys[0]
-    status = json.loads((copy / "status.json").read_text())
-    status["checksums"]["fused.safetensors"] = "another network"
-    (copy / "status.json").write_text(json.dumps(status))
-    assert SHORT.key(copy) != keys[0]
 
 
 def test_all_training_images_are_taken_and_the_metrics_are_those_of_the_test_split(record, done):

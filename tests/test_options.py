@@ -101,7 +101,7 @@ def test_no_two_parts_of_a_method_have_settings_of_one_name():
         ("KD", {"epochs": 2.5}, "epochs is 2.5. Use a whole number"),
         ("KF-Linear", {"epochs": 3}, "epochs is a setting of fit='gradient', which is not chosen"),
         ("HF-Linear", {"restarts": 3}, "restarts is a setting of grouping='kmeans', which is not chosen"),
-        ("Auto", {"ridge": 1.0}, "Auto has no setting 'ridge'. .*Name a method, as in --method kf-linear"),
+        ("Auto", {"ridge": 1.0}, "Auto has no setting 'ridge'. .* a setting of HF-Linear"),
     ],
 )
 def test_unknown_settings_and_values_are_refused(method, options, sentence):

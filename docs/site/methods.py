@@ -56,7 +56,7 @@ def _path(name: str) -> str:
 
 
 def _overview() -> str:
-    controls = tuple(name for name, method in METHODS.items() if method.source == CONTROL)
+    controls = tuple(name for name, method in METHODS.items() if method.kind == CONTROL)
     kinds = {"Retrofitting": RETROFITTING, "Beyond it, ours": BEYOND, "Controls of it": controls}
     ours = [name for names in kinds.values() for name in names]
     kinds["What it is compared with"] = tuple(name for name in METHODS if name not in ours)

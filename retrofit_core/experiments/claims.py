@@ -7,13 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
+from ..catalogue import CATALOGUE, RETROFIT
 from ..runs.answers import mean_and_interval
 from .paper import Value
 from .results import Result
 from .rows import PARENT, read_row, rows_by_score
 
 #: The paper's own methods.
-OURS = ("HF-Linear", "KF-Linear", "HF-Gradient", "KF-Gradient")
+OURS = tuple(line.name for line in CATALOGUE.values() if line.kind == RETROFIT)
 #: Their opponents, besides the best parent.
 OTHERS = (
     "Ensemble",

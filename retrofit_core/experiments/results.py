@@ -1,6 +1,5 @@
 """Results: one CSV a table, a line a cell, in a runs folder and in `benchmarks/results/experiments`."""
 
-import base64
 import csv
 import io
 import json
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..runs.answers import from_bits
 from ..system.files import locked, replacing
 from ..system.files import read as content_of
 
@@ -37,7 +37,7 @@ class Result:
     images: int = 0
     """Test images"""
     bits: str = ""
-    """Which test images the network gets right: packed bits, base64"""
+    """Which test images the network gets right, see `answers.from_bits`"""
     seconds: float | None = None
     """Of the fusion or training"""
     machine: str = ""
@@ -53,13 +53,7 @@ class Result:
 
     def knows(self) -> np.ndarray:
         """(test images,) bool: which images the network gets right."""
-        bits = np.unpackbits(np.frombuffer(base64.b64decode(self.bits), dtype=np.uint8))
-        return bits[: self.images].astype(bool)
-
-
-def packed_bits(correct: np.ndarray) -> str:
-    """The inverse of `Result.knows`."""
-    return base64.b64encode(np.packbits(correct).tobytes()).decode()
+        return from_bits(self.bits, self.images)
 
 
 def share_below(histogram: Mapping[str, Sequence[float]], score: float) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..data import load
 from ..data.sampling import balanced
@@ -42,7 +42,7 @@ from ..training.state import digest
 from .clustering import clustering
 from .configs import Cell
 from .reproduction import badge_of
-from .results import FOLDER, Result, add, packed_bits, results_of, share_below
+from .results import FOLDER, Result, add, results_of, share_below
 from .rows import OTHER_PARENT_FIRST, read_row
 from .tables import BETWEEN_SEEDS, END_TO_END, LANDSCAPE_FUSED, NEARLY, NETWORK_NAMES, PATHS, TABLES, TINY_FULL
 
@@ -223,19 +223,15 @@ def _networks(cells: Sequence[Cell], root: Path, monitor: Monitor, device: str) 
         of_parent = operations(on_device(parents[0], device), example)
         return [facts | {"value": operations(network, example) / of_parent}]
     scores = evaluate(network, test, rows=rows, monitor=monitor)
-    correct = torch.from_numpy(from_bits(scores["knows"], len(rows)))
     if column.metric == "accuracy":
-        bits = packed_bits(correct.numpy())
-        return [facts | {"value": scores["accuracy"], "bits": bits, "metrics": {"per_class": scores["per_class"]}}]
+        measured = {"value": scores["accuracy"], "bits": scores["knows"]}
+        return [facts | measured | {"metrics": {"per_class": scores["per_class"]}}]
     train = load(cell.training.data, "train")
     part = read_splits(splits, cell.training.files(root / cell.training.folder), len(train))[
         int(column.metric.split()[1])
     ]
-    return [facts | {"value": _percent(correct[torch.isin(test.labels[rows], train.labels[part].unique())])}]
-
-
-def _percent(correct: Tensor) -> float:
-    return 100 * correct.double().mean().item()
+    of_part = torch.isin(test.labels[rows], train.labels[part].unique()).numpy()
+    return [facts | {"value": 100 * float(from_bits(scores["knows"], len(rows))[of_part].mean())}]
 
 
 def _landscape(cells: Sequence[Cell], root: Path, monitor: Monitor, device: str) -> list[dict[str, Any]]:

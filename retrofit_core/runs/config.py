@@ -181,11 +181,6 @@ def _has_ridge(method: str, options: Mapping[str, Any]) -> bool:
     return line is not None and line.fixed.get("fit") == "ridge" and options.get("preset") != "paper"
 
 
-def naming(method: str) -> str:
-    """The end of a refusal by the default method, which a user may not have named; "" for others."""
-    return " Name a method, as in --method kf-linear." if method == RunConfig.method else ""
-
-
 def choice_of(decided: Mapping[str, Any]) -> str:
     """What Auto chose, from a result's `config`: "KF-Linear, conductance", or "parent 0", which none beat; "" for others."""
     candidates = decided.get("candidates") or {}

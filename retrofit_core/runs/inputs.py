@@ -29,7 +29,7 @@ from ..system.registry import find, first_line
 from ..system.runtime import Runtime
 from ..system.settings import SEED_SETTING, check_setting, settings_of
 from ..system.texts import changed
-from .config import RunConfig, naming
+from .config import RunConfig
 from .parents import read_training, train_parents
 
 #: Fields of a run that its method takes as keywords; files become networks.
@@ -44,10 +44,7 @@ def method_keywords(config: RunConfig) -> dict[str, Any]:
     """
     method, asked = METHODS[config.method], changed(config)
     keywords = {name: asked[name] for name in TAKEN if name in asked} | (config.options or {})
-    try:
-        method.check_keywords(keywords | {name: asked[name] for name in FILES if name in asked})
-    except ValueError as error:
-        raise ValueError(f"{error}{naming(config.method)}") from None
+    method.check_keywords(keywords | {name: asked[name] for name in FILES if name in asked})
     return keywords
 
 
@@ -67,7 +64,7 @@ def check_choices(config: RunConfig) -> None:
     if config.analyse and not method.takes.analysis:
         raise ValueError(
             f"an analysis needs the levels of an HF or KF method, and {method.name} does not work level by level. Omit "
-            f"--analyse, or choose another method.{naming(method.name)}"
+            f"--analyse, or choose another method."
         )
     for name in ("importance_data", "fusion_from"):
         check_setting(settings_of(RunConfig)[name], getattr(config, name))

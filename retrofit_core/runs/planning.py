@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -37,22 +38,30 @@ def check_run(config: RunConfig, training: TrainConfig | None = None, folder: st
     """
     folder = Path(folder).absolute()
     try:
-        config, inputs = _blank_inputs(config, training, folder)
-        _check(config, inputs)
+        _check(config, training, folder)
     except ValueError as error:
         raise Refusal(str(error).replace(f"{folder}/", ""), *cures_of(error)) from error
 
 
-def _check(config: RunConfig, inputs: Inputs) -> None:
-    """As `check_run`, for a run's inputs."""
+def _check(config: RunConfig, training: TrainConfig | None, folder: Path) -> None:
+    """As `check_run`, for the folder's whole path."""
+    inputs = _blank_inputs(config, training, folder)
     try:
         _plan(config, inputs)
     except ValueError as error:
+
+        def works(cure: Cure) -> bool:
+            cured = _cured(config, *cure)
+            with suppress(ValueError):
+                _plan(cured, _blank_inputs(cured, training, folder))
+                return True
+            return False
+
         method = METHODS[config.method]
-        named = [cure for cure in cures_of(error) if _works(config, inputs, cure)]
+        named = list(filter(works, cures_of(error)))
         others = sorted(RETROFITTING, key=lambda name: -len(METHODS[name].fixed.items() & method.fixed.items()))
         asked = others if method.takes.levels or not named else []
-        similar = list(islice((cure for name in asked if _works(config, inputs, cure := ("method", name))), 1))
+        similar = list(islice(filter(works, (("method", name) for name in asked)), 1))
         words = f" {similar[0][1]} works here." if similar and method.takes.levels else ""
         raise Refusal(f"{error}{words}", *dict.fromkeys([*similar, *named])) from error
 
@@ -62,35 +71,20 @@ def _plan(config: RunConfig, inputs: Inputs) -> None:
     METHODS[config.method].plan(inputs.models, inputs.fusion, **(inputs.keywords(config) | {"device": "cpu"}))
 
 
-def _works(config: RunConfig, inputs: Inputs, cure: Cure) -> bool:
-    """Whether the run is accepted with a cure."""
-    try:
-        _plan(*_cured(config, inputs, *cure))
-    except ValueError:
-        return False
-    return True
-
-
-def _cured(config: RunConfig, inputs: Inputs, name: str, value: Any) -> tuple[RunConfig, Inputs]:
-    """A config with a cure, and its inputs; another method keeps the settings that it has."""
+def _cured(config: RunConfig, name: str, value: Any) -> RunConfig:
+    """A config with a cure; another method keeps the settings that it has."""
+    told = config.options or {}
     if name == "method":
         keywords = METHODS[value].keywords()
-        told = {option: given for option, given in (config.options or {}).items() if option in keywords}
+        told = {option: given for option, given in told.items() if option in keywords}
         score = config.importance if METHODS[value].takes.importance else RunConfig.importance
-        return dataclasses.replace(config, method=value, importance=score, options=told), inputs
-    if name == "target":
-        return dataclasses.replace(config, target=None), dataclasses.replace(inputs, target=None)
-    if name == "samples":
-        x, y = inputs.fusion
-        blanks = x[:1].expand(value, *x.shape[1:]), y[:1].expand(value)
-        return dataclasses.replace(config, samples=value), dataclasses.replace(inputs, fusion=blanks)
-    if name in FIELDS:
-        return dataclasses.replace(config, **{name: value}), inputs
-    return dataclasses.replace(config, options={**(config.options or {}), name: value}), inputs
+        return dataclasses.replace(config, method=value, importance=score, options=told)
+    changes = {name: value} if name in FIELDS else {"options": {**told, name: value}}
+    return dataclasses.replace(config, **changes)
 
 
-def _blank_inputs(config: RunConfig, training: TrainConfig | None, folder: Path) -> tuple[RunConfig, Inputs]:
-    """A config with its files located, and what `read_inputs` would load; untrained networks and images are blank.
+def _blank_inputs(config: RunConfig, training: TrainConfig | None, folder: Path) -> Inputs:
+    """What `read_inputs` would load; untrained networks and images are blank.
 
     Raises:
         ValueError: a choice has no safe default, or the files do not belong together.
@@ -115,7 +109,7 @@ def _blank_inputs(config: RunConfig, training: TrainConfig | None, folder: Path)
         fused = load_model(target)[0]
     elif target is not None:
         fused = _blank(json.dumps(fitted(parse(target), images.shape, len(images.classes))))
-    inputs = Inputs(
+    return Inputs(
         models,
         images,
         blanks,
@@ -125,7 +119,6 @@ def _blank_inputs(config: RunConfig, training: TrainConfig | None, folder: Path)
         [len(part) for part in rows] if rows else None,
         _network(config.base, config, images) if config.base else None,
     )
-    return config, inputs
 
 
 @lru_cache(maxsize=2)

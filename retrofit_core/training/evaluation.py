@@ -1,5 +1,6 @@
 """Evaluate classifiers (accuracy, also per class, loss, calibration), and build ensembles."""
 
+import base64
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -129,8 +130,8 @@ def measured(logits: Tensor, labels: Tensor, classes: int) -> dict[str, Any]:
 
 
 def as_bits(known: NDArray[np.bool_]) -> str:
-    """Encode (n,) bool, the images that a network knows, as a short string for JSON; `answers.from_bits` reads it."""
-    return np.packbits(known).tobytes().hex()
+    """Encode (n,) bool, the images that a network knows, as a short string; `answers.from_bits` reads it."""
+    return base64.b64encode(np.packbits(known).tobytes()).decode()
 
 
 def scores(

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from retrofit_core.experiments.configs import cells_of
-from retrofit_core.experiments.results import Result, packed_bits
+from retrofit_core.experiments.results import Result
 from retrofit_core.experiments.tables import TABLES
+from retrofit_core.training.evaluation import as_bits
 
 IMAGES = 100
 TWO_WAY = "2-way"
@@ -24,7 +25,7 @@ def made(row: str, known: int | Iterable[bool] = IMAGES // 2, **facts: Any) -> R
         "date": "1970-01-01",
     }
     if "refusal" not in facts:
-        usual |= {"value": accuracy, "images": len(correct), "bits": packed_bits(correct), "seconds": 1.5}
+        usual |= {"value": accuracy, "images": len(correct), "bits": as_bits(correct), "seconds": 1.5}
         usual["metrics"] = {"per_class": [accuracy] * 10}
     return Result(row=row, **(usual | facts))
 

@@ -27,22 +27,6 @@ def by_name(paper, measured):
     return {(claim.left, claim.right): claim for claim in claims(paper, measured)}
 
 
-def test_the_best_score_is_that_of_common_parents():
-    """Conductance has the higher mean, of easy parents alone."""
-    paper = printed(Parent_0=80, KF_Linear__uniform=85, KF_Linear__conductance=86)
-    accuracies = {
-        "Parent 0": (40, 60),
-        "KF-Linear, uniform": (50, 80),
-        "KF-Linear, conductance": (None, 75),
-    }
-    measured = {
-        row: {(index, 0): made(row, share) for index, share in enumerate(shares) if share is not None}
-        for row, shares in accuracies.items()
-    }
-    claimed = by_name(paper, measured)["KF-Linear", "best parent"]
-    assert claimed.rows == ("KF-Linear, uniform", "best parent") and claimed.ours == pytest.approx((10 + 20) / 2)
-
-
 def test_the_best_score_does_not_hang_on_which_parents_were_fused_more_often():
     """Uniform is ahead on both sets; of all four fusions it has the lower mean, for three are of the hard set."""
     paper = printed(Parent_0=80, KF_Linear__uniform=85, KF_Linear__conductance=86)
@@ -105,13 +89,6 @@ def test_seeds_are_compared_with_their_like():
     claimed = by_name(paper, measured)
     assert claimed["KF-Linear", "Ensemble"].ours == pytest.approx((30 + 10) / 2)  # it has no seed, so it serves for all
     assert claimed["KF-Linear", "KD"].ours == pytest.approx(60 - 10)  # seed 1 is the only one of both
-
-
-def test_a_best_row_of_the_paper_stands_beside_our_best_score():
-    paper = printed(KD=40, HF_Linear__best=90)
-    rows = {"HF-Linear, uniform": 30, "HF-Linear, deeplift": 70, "KD": 10}
-    claim = by_name(paper, {row: {(0, 0): made(row, share)} for row, share in rows.items()})["HF-Linear", "KD"]
-    assert (claim.rows, claim.ours) == (("HF-Linear, deeplift", "KD"), pytest.approx(60))
 
 
 def test_opponents_are_easy_or_informative_and_differences_clear_or_noise():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from retrofit_core.experiments.clustering import SCORES, clustering, histogram
+from retrofit_core.experiments.clustering import clustering, histogram
 from retrofit_core.experiments.results import share_below
 from retrofit_core.runs import RunConfig, read_inputs
 from retrofit_core.runs.parents import train_parents
@@ -69,28 +69,6 @@ def test_groups_are_those_of_the_parents_raw_outputs(config, found, monkeypatch)
     uniform, conductance = seen[0][1], seen[2][1]
     assert torch.allclose(uniform, torch.full_like(uniform, 1 / len(uniform)))
     assert not torch.allclose(uniform, conductance)
-
-
-def test_a_level_that_is_not_there_is_refused(config):
-    with pytest.raises(ValueError, match="the parents have the levels 0 to 3. Found 9"):
-        clustering(config, 9, seeds=1)
-
-
-def test_the_plane_is_that_of_scikit_learns_components_with_the_first_seeds_groups(config, found):
-    """Points up to signs and one length; weights are multiples of the mean, uniform ones are 1."""
-    from sklearn.decomposition import PCA
-
-    plane, neurons = found["plane"], raw_outputs(config).T.numpy()  # (m, rows)
-    pca = PCA(2).fit(neurons)
-    expected = pca.transform(neurons)
-    points = torch.tensor(plane["points"]).T.double().numpy()
-    assert plane["widths"] == [7, 7] and plane["explained"] == pytest.approx(pca.explained_variance_ratio_, abs=1e-3)
-    for ours, theirs in zip(points.T, expected.T / expected.std(ddof=1), strict=True):
-        assert min(abs(ours - theirs).max(), abs(ours + theirs).max()) < 0.02
-    assert plane["labels"].keys() == plane["weights"].keys() == set(SCORES)
-    assert all(sorted(set(labels)) == list(range(7)) for labels in plane["labels"].values())
-    assert set(plane["weights"]["uniform"]) == {1.0}
-    assert sum(plane["weights"]["conductance"]) == pytest.approx(14, abs=0.02)
 
 
 def test_the_share_of_scores_near_zero_is_exact_where_most_are_silent():

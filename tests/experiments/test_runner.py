@@ -7,7 +7,7 @@ import pytest
 
 from retrofit_core.experiments import work as working
 from retrofit_core.experiments.results import FOLDER, results_of
-from retrofit_core.experiments.work import measure, missing, pieces
+from retrofit_core.experiments.work import measure, missing
 from retrofit_core.system import files
 from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.experiments.tiny import CELLS, TABLE, TRAINING, all_numbers, carry_out, cell
@@ -112,13 +112,3 @@ def test_a_training_goes_on_after_its_finished_epochs(measured, tmp_path):
     assert epochs == [1] and not results_of(TABLE, tmp_path)
     assert carry_out(tmp_path, [CELLS[0]], monitor=Monitor(watch)) == [] and epochs == [1, 2, 1, 2]
     assert all_numbers(tmp_path).items() <= all_numbers(measured).items()
-
-
-def test_a_landscape_and_times_are_one_piece_of_work():
-    from retrofit_core.experiments.configs import cells_of
-    from retrofit_core.experiments.tables import TABLES
-
-    whole = [
-        pieces(cells_of(TABLES[name], "smoke")) for name in ("landscape", "neuron-importance", "runtime-end-to-end")
-    ]
-    assert [list(map(len, each)) for each in whole] == [[15], [5], [7]]

@@ -8,9 +8,9 @@ import torch
 from retrofit_core.data.datasets import DATASETS
 from retrofit_core.experiments.configs import applies, cells_of, network
 from retrofit_core.experiments.paper import FIGURES, OURS, Value, paper_values
-from retrofit_core.experiments.rows import OTHER_PARENT_FIRST, read_row, rows_by_score
+from retrofit_core.experiments.rows import read_row, rows_by_score
 from retrofit_core.experiments.scales import SCALES, scale_of
-from retrofit_core.experiments.tables import LANDSCAPE_FUSED, TABLES
+from retrofit_core.experiments.tables import TABLES
 from retrofit_core.networks.architectures import build, fitted, parse
 from tests.marks import each_case
 
@@ -45,15 +45,6 @@ def test_every_table_of_the_paper_has_a_spec_with_its_labels():
     assert {name: set(table.labels) for name, table in TABLES.items()} == printed | pictures | ours
 
 
-def test_the_landscape_is_that_of_the_figure(cells):
-    """ViTs on two non-IID parts of CIFAR-10, KF-Gradient with DeepLIFT."""
-    cell = cells["landscape", "barrier", "Parent 0 to KF-Gradient, deeplift"]
-    training, fusion = cell.training, cell.fusion(LANDSCAPE_FUSED)
-    assert (training.data, training.split, training.parts, training.arch) == ("cifar10", "dirichlet", 2, ("vit",))
-    assert (fusion.method, fusion.importance) == ("KF-Gradient", "deeplift")
-    assert len([name for name in cells if name[0] == "landscape"]) == 3 * 4 + 3
-
-
 def test_every_number_of_the_paper_has_a_cell(cells):
     """A row of the best score has those of each score."""
     lacking = {
@@ -65,15 +56,6 @@ def test_every_number_of_the_paper_has_a_cell(cells):
     assert lacking == set(WITHOUT_CELLS)
     column = TABLES["vit-full-cifar100"].columns[0]
     assert not any(applies(read_row(row), column) for row in IMPOSSIBLE)
-
-
-def test_a_fusion_is_what_its_names_say(cells):
-    for (table, _, row), cell in cells.items():
-        if TABLES[table].kind == "networks" and not row.startswith("Parent"):
-            config, parsed = cell.fusion(), read_row(row)
-            assert (config.method, config.seed) == (parsed.variant[0], 0)
-            assert config.fusion_from == ("iid" if "all data" in row else cell.of.settings.get("fusion_from"))
-            assert (config.importance == parsed.importance) and (OTHER_PARENT_FIRST not in row or "samples of B" in row)
 
 
 @pytest.mark.slow
