@@ -96,11 +96,12 @@ def keep_picture(notebook: nbformat.NotebookNode, path: Path) -> None:
     image.resize((SMALL, height), Image.Resampling.LANCZOS).quantize(FEW, RARE).save(path, "PNG", optimize=True)
 
 
-def digest_of_results() -> str:
-    """Of all files of results that come with the project: which of them a notebook reads is not known before."""
-    digest = hashlib.sha256()
+def digest_of_results(source: Path) -> str:
+    """Of the results of the tables that a notebook names."""
+    digest, text = hashlib.sha256(), source.read_text()
     for path in sorted(RESULTS.glob("*.csv")):
-        digest.update(path.read_bytes())
+        if f'"{path.stem}"' in text:
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -117,11 +118,10 @@ def browser() -> Iterator[None]:
 def main(names: list[str]) -> None:
     """Execute some notebooks, or all."""
     sources = [FOLDER / f"{name}.py" for name in names] or sorted(FOLDER.glob("*.py"))
-    results = digest_of_results()
     with browser():
         for source in sources:
             notebook = with_images(execute(source))
-            notebook.metadata["results"] = results
+            notebook.metadata["results"] = digest_of_results(source)
             path = source.with_suffix(".ipynb")
             nbformat.write(notebook, path)
             keep_picture(notebook, PICTURES / f"{source.stem}.png")

@@ -112,7 +112,7 @@ def test_committed_notebooks_are_the_executed_sources_and_show_in_plain_jupyterl
     assert outputs and not [output for output in outputs if _is_trouble(output)]
     assert committed.metadata.kernelspec.name == "python3"
     if source.stem not in QUICK:  # which read no results
-        assert committed.metadata.results == executing.digest_of_results(), (
+        assert committed.metadata.results == executing.digest_of_results(source), (
             f"run `make notebooks`: {path.name} has old results"
         )
     data = [output.data for output in outputs if "data" in output]
