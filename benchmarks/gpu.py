@@ -44,7 +44,7 @@ NETWORKS = {
     "vgg11": ("vgg11", '{"architecture": "vgg", "plan": [6, "M", 8, "M"]}'),
 }
 #: What `read_inputs` reads with them is all that a method may take: shares of the classes, data for scores.
-EVERYTHING: dict[str, Any] = {"method": "KF-Linear", "options": {"head": "shares"}, "importance": "conductance"}
+EVERYTHING: dict[str, Any] = {"method": "KF-Linear", "importance": "conductance"}
 #: The pairs have no common ancestor.
 WITHOUT_ANCESTOR = tuple(name for name, method in METHODS.items() if not method.takes.base)
 IMAGES = 2000  # test images of a fusion on both devices: one of them is slow

@@ -45,8 +45,8 @@ def main() -> None:
     parser.add_argument("--images", type=int, help="test images, balanced over the classes (default: all)")
     parser.add_argument("--device", default=None, help="device of the fusions (default: CUDA if present)")
     arguments = parser.parse_args()
-    # Its inputs are those of every method: shares of classes, numbers of rows, and data for scores.
-    base = config(shared_folder(), PAIR, options={"head": "shares"}, importance="conductance")
+    # Its inputs are those of every method: numbers of rows, and data for scores.
+    base = config(shared_folder(), PAIR, importance="conductance")
     inputs, test, device = read_inputs(base), load(base.data, "test"), devices.pick(arguments.device)
     rows = balanced(test.labels, arguments.images or len(test))
     name = "methods" if device.type == "cpu" else f"methods-{device.type}"
@@ -135,7 +135,6 @@ def content(name: str, inputs: Inputs) -> dict[str, Any]:
     method = METHODS[name]
     value = method.algorithm()
     facts = {
-        "class_shares": (inputs.shares, value.needs_shares),
         "sample_counts": (inputs.counts, value.needs_counts),
         "importance_data": (inputs.importance, "importance_data" in method.keywords()),
     }

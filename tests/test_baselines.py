@@ -202,7 +202,7 @@ def test_averages():
         ("Average", {"sample_counts": [1, 2]}, "sample_counts have no effect .* Use FedAvg, or omit them"),
         ("FedAvg", {}, "FedAvg weights parents by their numbers of training samples"),
         ("FedAvg", {"sample_counts": [1, 2, 3]}, "2 parents need as many weights"),
-        ("Ensemble", {"class_shares": torch.ones(2, 4)}, "no setting 'class_shares'"),
+        ("Ensemble", {"sample_counts": [1, 2]}, "no setting 'sample_counts'"),
     ],
 )
 def test_counts_and_shares_that_would_do_nothing_or_fit_nothing_are_refused(method, given, message):

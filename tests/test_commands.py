@@ -80,6 +80,7 @@ OTHERS |= {
     "size": 16,
     "options": {"head": "mean", "ridge": 0.5},
 }
+OTHERS |= {"auto_augment": "cifar10"}
 
 
 @pytest.mark.slow

@@ -202,14 +202,8 @@ REFUSED = [
     (TRANSFORMER, ALL, ("a target",), "aligns the parents to one of them, and none has the widths of the target"),
     (REBASIN, ALL, ("one parent", "three parents"), "Git Re-Basin pairs exactly two parents; found [13]. Use OTFusion"),
     (REBASIN, ALL, ("other widths", "a target"), "Git Re-Basin pairs parents of equal widths; found widths"),
-    (("PLeaS",), ALL, ("one parent", "three parents"), "PLeaS pairs exactly two parents; found [13]. Use ZipIt"),
-    (("PLeaS",), ALL, ("other widths",), "PLeaS pairs parents of equal widths and needs from one to two times as many"),
-    (
-        ("PLeaS",),
-        ("mlp", "cnn", "vgg", "vgg with BatchNorm"),
-        ("a target",),
-        r"from one to two times as many fused neurons; found widths \(\d, \d\) and fused width \d",
-    ),
+    (("PLeaS",), ALL, ("one parent", "three parents"), "PLeaS pairs exactly two parents; found [13]. Use OTFusion"),
+    (("PLeaS",), ALL, ("other widths",), "PLeaS pairs parents of equal widths; found widths"),
     (AVERAGING, ALL, ("other widths", "a target"), "weights cannot be averaged: '.*' has the shapes"),
 ]
 

@@ -87,8 +87,6 @@ class Minus(nn.Module):
         return x - self.mean
 
 
-def test_it_needs_class_scores_and_takes_no_shares():
+def test_it_needs_class_scores():
     with pytest.raises(ValueError, match="head='ensemble' needs class scores.*Use head='scores'"):
         fuse([mlp((6, 5, 1), seed=k) for k in range(2)], X, head="ensemble")
-    with pytest.raises(ValueError, match="class_shares have no effect with head='ensemble'"):
-        fuse(parents(5), X, head="ensemble", class_shares=torch.ones(3, 4))

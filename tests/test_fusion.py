@@ -168,25 +168,6 @@ def test_uniform_scores_average_the_logits_where_the_head_can_fit_them():
     mean = (parents[0](x) + parents[1](x)) / 2
     assert_close(result.model(x), mean, 1e-6)
     assert fuse(parents, x, head="mean", **HF, **EXACT).model(x).sub(mean).abs().max() < 1e-6
-    shares = torch.tensor([[1.0, 0.0, 0.25], [0.0, 1.0, 0.75]]).double()
-    chosen = fuse(parents, x, head="shares", class_shares=shares, **HF, **EXACT).model(x)
-    logits = torch.stack([parent(x) for parent in parents])
-    assert_close(chosen, (shares[:, None] * logits).sum(0), 1e-6)
-
-
-def test_shares_of_classes_may_be_lists_and_arrays_and_are_checked():
-    parents, x = [mlp((6, 40, 3), seed=k) for k in range(2)], normal(20, 6)
-    forms = [
-        torch.tensor([[1.0, 0.0, 0.25], [0.0, 1.0, 0.75]]),
-        [[4, 0, 1], [0, 9, 3]],
-        np.array([[4, 0, 1], [0, 9, 3]]),
-    ]
-    outputs = [fuse(parents, x, head="shares", class_shares=form, **EXACT).model(x) for form in forms]
-    for output in outputs[1:]:
-        assert_close(output, outputs[0], 1e-5)
-    for wrong in (forms[0] * float("nan"), forms[0] - 0.5, forms[0][0], [[1, 2, 3], [1, 2]], "all", forms[0][:, :2]):
-        with pytest.raises(ValueError, match="shares|shape"):
-            fuse(parents, x, head="shares", class_shares=wrong, **EXACT)
 
 
 # --- the same result whatever the circumstances ----------------------------------------------------------------------
@@ -230,7 +211,6 @@ def test_float32_is_close_to_float64(device):
 # --- what the reports say --------------------------------------------------------------------------------------------
 
 
-SHARES = torch.tensor([[1.0, 0.0, 0.25], [0.0, 1.0, 0.75]]).double()
 CHOICES = {
     "HF": HF,
     "KF": KF,
@@ -240,7 +220,6 @@ CHOICES = {
     "no projection": {**KF, "project": False},
     "scores at the head alone": {**KF, "scored": "head"},
     "mean head": {**HF, "head": "mean"},
-    "class shares": {**KF, "head": "shares", "class_shares": SHARES},
 }
 
 

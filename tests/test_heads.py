@@ -50,7 +50,8 @@ def test_joined_networks_can_be_saved_and_fused(tmp_path):
     assert metadata["classes"] == ["a", "b", "c", "d"]
     x = torch.randn(30, 4)
     assert_close(again(x), joined[0](x), 1e-6)
-    assert METHODS["KF-Linear"](joined, x, device="cpu").model(x).shape == (30, 4)
+    fused = METHODS["KF-Linear"](joined, x, head="ensemble", device="cpu").model
+    assert fused(x).shape == (30, 4)
     conv = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Conv2d(3, 2, 1, bias=False), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     assert joined_heads([conv], [["a", "b"]])[0](torch.randn(2, 1, 6, 6)).shape == (2, 2)
 
@@ -134,15 +135,6 @@ def test_equals_plain_least_squares_with_each_head_as_it_lies(name):
     parents = [network(name, 1), network(name, 2)]
     result = METHODS["HF-Linear"](parents, DATA, ridge=0.0, device="cpu")
     assert_same_tensors(result.model, plainly(parents, DATA), 1e-7)
-
-
-@pytest.mark.parametrize("name", ["weighted", "both"])
-def test_each_head_weighs_the_classes_as_the_last_one_does(name):
-    parents, shares = [network(name, 1), network(name, 2)], torch.tensor([[0.9, 0.1, 0.4, 0.5], [0.1, 0.9, 0.6, 0.5]])
-    result = fuse(parents, DATA, head="shares", class_shares=shares)
-    at = {level.name: level.scores.view(2, -1)[:, :4] for level in result.levels}
-    for level in ("exit" if name == "weighted" else "wide", "head"):
-        assert torch.equal(at[level], shares.to(at[level]))
 
 
 def test_other_classes_at_an_early_exit_are_refused():

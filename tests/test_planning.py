@@ -28,10 +28,6 @@ def pair(method="KF-Linear", training=None, **changes):
 @each_case(
     ("config", "message"),
     [
-        (
-            pair(training=TrainConfig(arch=("vit-small",)), options={"boundaries": "blocks"}),
-            r"every layer.*KF-Gradient works here\.",
-        ),
         (pair(training=TrainConfig(parts=11)), "10 classes are too few for 11 parts"),
         (
             pair(method="KF-Gradient", options={"toward": "parents"}),

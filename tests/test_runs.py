@@ -280,13 +280,6 @@ def test_fusion_samples_come_from_parent_0_or_from_all(config):
     assert set(everything.fusion[1].tolist()) == set(range(10))
 
 
-def test_class_shares_come_from_the_splits(config):
-    shares = runs.read_inputs(dataclasses.replace(config, options={"head": "shares"})).shares
-    assert shares.shape == (2, 10)
-    assert torch.equal(shares.sum(0), torch.ones(10).double())
-    assert set(shares.flatten().tolist()) == {0.0, 1.0}
-
-
 # --- parents that a run trains itself ---------------------------------------------------------------------------------
 
 

@@ -67,8 +67,6 @@ def test_the_data_of_a_score_are_given_once_inside_it_or_beside_it():
             r"grouping is of type int. Pass one of Hungarian, KMeans, .*, or a function\.$",
         ),
         ({"fit": lambda fitting: None}, "fit is of type function. Pass one of Ridge, Gradient, or a name .*\\.$"),
-        ({"class_shares": torch.ones(2, 4)}, "class_shares have no effect with head='scores'"),
-        ({"head": "shares", "class_shares": torch.ones(3, 4)}, r"class_shares of shape \(2, 4\)"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(more, message):
@@ -160,7 +158,6 @@ def test_the_config_of_a_result_holds_everything_that_decided_it():
         grouping=KMeans(restarts=2),
         fit=Gradient(epochs=1, weighted_loss=True),
         importance=Conductance(DATA, steps=2, normalise_scores=False),
-        boundaries=("0",),
         seed=3,
     )
     expected = {
@@ -172,12 +169,10 @@ def test_the_config_of_a_result_holds_everything_that_decided_it():
         "importance": "conductance",
         "steps": 2,
         "normalise_scores": False,
-        "boundaries": ("0",),
         "seed": 3,
         "samples": 40,
         "head": "scores",
         "target": None,
-        "class_shares": None,
     }
     assert expected.items() <= result.config.items()
     assert "ridge" not in result.config
@@ -185,7 +180,7 @@ def test_the_config_of_a_result_holds_everything_that_decided_it():
         pair(),
         (X, Y),
         importance_data=DATA,
-        **{name: value for name, value in result.config.items() if name not in ("samples", "target", "class_shares")},
+        **{name: value for name, value in result.config.items() if name not in ("samples", "target")},
     )
     assert torch.equal(weights(again.model), weights(result.model))
 

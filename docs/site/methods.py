@@ -210,7 +210,6 @@ def _taken(takes: Takes) -> dict[str, str]:
         "the parents' common ancestor (`base=`)": "needed" if takes.base else "no",
         "fusion data": "decide" if takes.uses_data else "decide nothing",
         "each parent's own data": "for scores" if takes.importance else YES_NO[takes.parents_data],
-        "class shares (`class_shares=`)": YES_NO[takes.class_shares],
         "sample counts (`sample_counts=`)": YES_NO[takes.sample_counts],
         "goes level by level (errors, analysis)": YES_NO[takes.levels],
         "its result": "all parents side by side" if takes.keeps_parents else "one network",

@@ -51,6 +51,31 @@ class Averager(Algorithm):
         title="Correct statistics (REPAIR)",
     )
 
+    def plan(self, task: Task) -> Any:
+        """Find the neuron groups and refuse what cannot be aligned; see `Algorithm`."""
+        paired = self.takes.parents == (2, 2)
+        if paired and len(task.parents) != 2:
+            others = ("OTFusion", "ZipIt", "KF-Linear")
+            raise Refusal(
+                f"{self.title} pairs exactly two parents; found {len(task.parents)}. Use OTFusion, ZipIt or KF-Linear: each "
+                "takes any number.",
+                *(("method", other) for other in others),
+            )
+        plan = plan_alignment(task, self)
+        for index, group in enumerate(plan.targets):
+            widths, width = plan.widths(index), group.width
+            if paired and set(widths) != {width}:
+                raise ValueError(
+                    f"level {group.name!r}: {self.title} pairs parents of equal widths; found widths {tuple(widths)} and fused "
+                    f"width {width}. Use OTFusion, ZipIt or KF-Linear."
+                )
+            if width > sum(widths):
+                raise ValueError(
+                    f"level {group.name!r}: {width} fused neurons for {sum(widths)} parents' neurons; some would represent "
+                    f"nothing. Use a target of at most {sum(widths)} there."
+                )
+        return plan
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AlignmentPlan(Plan):
@@ -333,49 +358,6 @@ def _check_tied(groups: Sequence[Group], targets: Sequence[Group], name: str) ->
                 f"paired but not merged; {name} has {group.width} of them and the fused network {target.width}. Take "
                 "networks of equal widths, or give each layer its own weights."
             )
-
-
-def check_widths(plan: AlignmentPlan, fit: Callable[[list[int], int], bool], refusal: str) -> None:
-    """Refuse neuron groups of unsuitable widths.
-
-    Args:
-        fit: (the parents' widths, the fused width) -> whether they fit.
-        refusal: message with {widths}, {together} (their sum) and {width}.
-    Raises:
-        ValueError: names the group.
-    """
-    for index, group in enumerate(plan.targets):
-        widths = plan.widths(index)
-        if not fit(widths, group.width):
-            words = refusal.format(widths=tuple(widths), together=sum(widths), width=group.width)
-            raise ValueError(f"level {group.name!r}: {words}")
-
-
-def check_enough(plan: AlignmentPlan) -> None:
-    """Refuse a fused network with more neurons than all parents together; see `check_widths`."""
-    check_widths(
-        plan,
-        lambda widths, width: width <= sum(widths),
-        "{width} fused neurons for {together} parents' neurons; some would represent nothing. Use a target of at "
-        "most {together} there.",
-    )
-
-
-def check_pair(task: Task, method: str, *others: str) -> None:
-    """Require exactly two parents.
-
-    Args:
-        others: methods that take any number.
-    Raises:
-        ValueError: another number.
-    """
-    if len(task.parents) != 2:
-        *most, last = others
-        raise Refusal(
-            f"{method} pairs exactly two parents; found {len(task.parents)}. Use {', '.join(most)} or {last}: each "
-            "takes any number.",
-            *(("method", other) for other in others),
-        )
 
 
 def watchable(net: Network, model: nn.Module) -> list[Group]:

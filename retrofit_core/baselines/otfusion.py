@@ -21,7 +21,7 @@ from ..fusion.results import FusionResult, LevelReport
 from ..fusion.task import Task
 from ..system.extras import require
 from ..system.settings import setting
-from .aligned import AlignmentPlan, Averager, Pairs, check_enough, lines_of, plan_alignment
+from .aligned import AlignmentPlan, Averager, Pairs, lines_of
 from .watch import precision
 
 Mode = Literal["activations", "weights"]
@@ -105,11 +105,9 @@ class OTFusion(Averager):
     )
 
     def plan(self, task: Task) -> AlignmentPlan:
-        """Find the neuron groups and refuse what cannot be fused; see `Algorithm`."""
+        """Also ask for the solver; see `Averager`."""
         require("ot", "baselines")
-        plan = plan_alignment(task, self)
-        check_enough(plan)
-        return plan
+        return super().plan(task)
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:

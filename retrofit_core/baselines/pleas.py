@@ -5,7 +5,7 @@ their outputs; W0 (p, c) the mean of the aligned weights.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, fx
 
 from ..fusion.alignment import Group, Part, mapped
 from ..fusion.fit.ridge import why_no_ridge
-from ..fusion.grouping import PRECISION, assigned
+from ..fusion.grouping import assigned
 from ..fusion.moments import Moments, product_dtype, solve
 from ..fusion.results import FusionResult
 from ..fusion.task import Takes, Task
@@ -21,7 +21,7 @@ from ..graph.layers import Operation
 from ..networks.inputs import batches_of
 from ..system.device import of
 from ..system.settings import same_as, setting
-from .aligned import AlignmentPlan, Averager, Pairs, averaging_maps, check_pair, check_widths, plan_alignment
+from .aligned import AlignmentPlan, Averager, Pairs, averaging_maps
 from .groups import places_of
 from .layers import OperationSums, batch_for, refuse_other_numbers, solved_layers, values_of
 from .zipit import ZipIt
@@ -33,16 +33,14 @@ class PLeaS(Averager):
 
     Neurons are compared after their activation functions. Each layer's weights are the least-squares solution from the
     mean of the parents' (aligned) inputs to the mean of their outputs; layers are independent of each other, unlike
-    HF-Linear's, whose inputs are the fused network's. With a wider target (partial merging), the least similar pairs stay
-    apart; neurons of parent 0 alone are not connected to neurons of parent 1 alone. Nothing is random.
+    HF-Linear's, whose inputs are the fused network's. Nothing is random.
 
     Differences from the authors' code: the least squares are solved in closed form with a ridge towards the mean of the
-    aligned weights, where theirs runs some hundred steps of Adam from there on all layers at once; the target
-    says how many pairs stay apart in each group, where theirs may be found by integer programming;
-    residual streams and heads are groups of their own.
+    aligned weights, where theirs runs some hundred steps of Adam from there on all layers at once; all pairs merge (theirs
+    may keep some apart in a wider network); residual streams and heads are groups of their own.
     """
 
-    takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True, target=True)
+    takes: ClassVar[Takes] = Takes(parents=(2, 2), equal_widths=True)
     title: ClassVar[str] = "PLeaS"
 
     repair: bool = same_as(ZipIt, "repair")
@@ -55,18 +53,11 @@ class PLeaS(Averager):
     reset_norms: bool = same_as(ZipIt, "reset_norms")
 
     def plan(self, task: Task) -> AlignmentPlan:
-        """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""
-        check_pair(task, self.title, "ZipIt", "OTFusion", "KF-Linear")
-        plan = plan_alignment(task, self)
+        """Also refuse layers that cannot be solved each on its own; see `Averager`."""
+        plan = super().plan(task)
         for index, net in enumerate(plan.nets[:-1]):
             solved_layers(net, f"PLeaS, parent {index}")
         refuse_other_numbers(plan.nets[:-1], plan.parents[0], self.title, aligning=True)
-        check_widths(
-            plan,
-            lambda widths, width: len(set(widths)) == 1 and widths[0] <= width <= 2 * widths[0],
-            "PLeaS pairs parents of equal widths and needs from one to two times as many fused neurons; found widths "
-            "{widths} and fused width {width}. Use ZipIt or KF-Linear.",
-        )
         return plan
 
     @torch.no_grad()
@@ -78,8 +69,8 @@ class PLeaS(Averager):
         def find(index: int) -> tuple[Tensor, dict[str, Any]]:
             group, n = plan.targets[index], plan.widths(index)[0]
             alike = torch.arange(n).repeat(2)
-            labels = alike if group.fixed else paired(sums[index].zz[:n, n:], group.width)
-            return labels, {"algorithm": "linear_sum_assignment", "apart": group.width - n}
+            labels = alike if group.fixed else paired(sums[index].zz[:n, n:])
+            return labels, {"algorithm": "linear_sum_assignment"}
 
         reports = plan.assign(sums, find)
         maps = averaging_maps(reports)
@@ -88,20 +79,12 @@ class PLeaS(Averager):
         return plan.finish(self, reports, maps, reset_norms=self.reset_norms, layers=layers)
 
 
-def paired(similarity: Tensor, width: int) -> Tensor:
-    """(2 n,) labels: the pairing with the largest sum of similarities (n, n), with its best 2 n - width pairs merged.
-
-    Fused neuron i < n contains neuron i of the first parent; unmerged neurons of the second follow.
-    """
-    n = len(similarity)
+def paired(similarity: Tensor) -> Tensor:
+    """(2 n,) labels: the pairing with the largest sum of similarities (n, n); fused neuron i contains neuron i of the first."""
     left, right = assigned(similarity.double(), maximize=True)
-    steps = similarity.double().cpu()[left, right] / (PRECISION * similarity.abs().max().clamp_min(1e-300).item())
-    order = steps.round().argsort(descending=True, stable=True)  # equal pairs: the lower number
-    merged, alone = order[: 2 * n - width], order[2 * n - width :].sort().values
-    second = torch.empty(n, dtype=torch.int64)
-    second[right[merged]] = left[merged]
-    second[right[alone]] = torch.arange(n, width)
-    return torch.cat([torch.arange(n), second])
+    second = torch.empty(len(left), dtype=torch.int64)
+    second[right] = left
+    return torch.cat([torch.arange(len(left)), second])
 
 
 # --- least squares --------------------------------------------------------------------------------------------------
@@ -134,15 +117,6 @@ class Side:
         found = mapped({"": values}, {"": self.shape}, self.groups[k], self.groups[-1], self.maps[k])
         return found[""] / len(self.maps)
 
-    def holders(self) -> Tensor:
-        """(fused channels, parents) bool: whether a fused channel contains any of a parent's."""
-        ones = [
-            torch.ones(len(columns), dtype=torch.float64, device=self.shape.device) for columns in self.columns[:-1]
-        ]
-        shapes = [1] * self.shape.ndim
-        shapes[self.axis] = -1
-        return torch.stack([self._onto(k, one.view(shapes)).flatten() for k, one in enumerate(ones)], 1) > 0
-
 
 def fit_layers(plan: AlignmentPlan, maps: Sequence[Pairs], ridge: float | str) -> list[str]:
     """Write least-squares weights into every fused layer; returns the layers' names."""
@@ -174,35 +148,17 @@ def fit_layers(plan: AlignmentPlan, maps: Sequence[Pairs], ridge: float | str) -
     for number, (name, collected) in enumerate(sums.items()):
         plan.monitor.check()
         plan.monitor.emit("step", index=number, total=len(sums), name="solve")
-        _solve_layer(fused[name][0], weights, collected.finish(), sides[name][0], ridge)
+        _solve_layer(fused[name][0], weights, collected.finish(), ridge)
     return [name.removesuffix(".weight") for name in sums]
 
 
-def _solve_layer(
-    op: Operation, weights: dict[str, Tensor], sums: Moments, sides: tuple[Side, Side], ridge: float | str
-) -> None:
-    """Solve for each kind of output neuron, from the inputs that share a parent with it."""
-    reads, holds = (side.holders() for side in sides)
-    V = op.weight.read(weights).double().T
+def _solve_layer(op: Operation, weights: dict[str, Tensor], sums: Moments, ridge: float | str) -> None:
+    """Solve for a layer's weights and bias."""
+    W0 = op.weight.read(weights).double().T
     if op.bias is not None:
-        V = torch.cat([V, op.bias.read(weights).double()[None]])
-    W = V.clone()
-    for kind in holds.unique(dim=0):
-        outs = (holds == kind).all(1).nonzero().flatten()
-        columns = (reads & kind).any(1).repeat_interleave(op.weight.shape[1] // len(reads))
-        if op.bias is not None:
-            columns = torch.cat([columns, columns.new_ones(1)])
-        ins = columns.nonzero().flatten()
-        part = _part(sums, ins, outs)
-        solution = solve(part, ridge, toward=V[ins][:, outs])
-        W[ins[:, None], outs] = solution.weights(torch.eye(len(outs), dtype=W.dtype, device=W.device))
+        W0 = torch.cat([W0, op.bias.read(weights).double()[None]])
+    W = solve(sums, ridge, toward=W0).weights(torch.eye(op.width, dtype=W0.dtype, device=W0.device))
     dtype = weights[op.weight.names[0]].dtype
     op.weight.write(weights, W[: op.weight.shape[1]].T.to(dtype))
     if op.bias is not None:
         op.bias.write(weights, W[-1].to(dtype))
-
-
-def _part(sums: Moments, ins: Tensor, outs: Tensor) -> Moments:
-    if len(ins) == len(sums.xx) and len(outs) == len(sums.zz):
-        return sums
-    return replace(sums, zz=sums.zz[outs][:, outs], sz=sums.sz[outs], xx=sums.xx[ins][:, ins], xz=sums.xz[ins][:, outs])

@@ -11,10 +11,10 @@ from ..fusion.alignment import Group, reordered_tensors
 from ..fusion.grouping import assigned, pairwise_costs
 from ..fusion.moments import Moments
 from ..fusion.results import FusionResult
-from ..fusion.task import Takes, Task
+from ..fusion.task import Takes
 from ..system.monitor import Monitor
 from ..system.settings import setting
-from .aligned import AlignmentPlan, Averager, Pairs, check_pair, check_widths, lines_of, plan_alignment
+from .aligned import AlignmentPlan, Averager, Pairs, lines_of
 from .otfusion import Mode, incoming
 from .watch import correlation
 
@@ -49,18 +49,6 @@ class GitReBasin(Averager):
         "similarity of activations: distance (squared), or correlation",
         title="Similarity of neurons",
     )
-
-    def plan(self, task: Task) -> AlignmentPlan:
-        """Find the neuron groups and refuse what cannot be paired; see `Algorithm`."""
-        check_pair(task, self.title, "OTFusion", "KF-Linear", "KF-Gradient")
-        plan = plan_alignment(task, self)
-        check_widths(
-            plan,
-            lambda widths, width: set(widths) == {width},
-            "Git Re-Basin pairs parents of equal widths; found widths {widths} and fused width {width}. Use "
-            "OTFusion, KF-Linear or KF-Gradient.",
-        )
-        return plan
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:

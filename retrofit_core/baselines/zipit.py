@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from ..fusion.results import FusionResult
-from ..fusion.task import Takes, Task
+from ..fusion.task import Takes
 from ..system.settings import FRACTION, setting
-from .aligned import AlignmentPlan, Averager, averaging_maps, check_enough, plan_alignment
+from .aligned import AlignmentPlan, Averager, averaging_maps
 from .watch import correlation
 
 #: Similarities that differ by less are equal, so that rounding decides nothing.
@@ -60,12 +60,6 @@ class ZipIt(Averager):
     reset_norms: bool = setting(
         True, "estimate new running statistics for BatchNorm", title="Renew BatchNorm statistics"
     )
-
-    def plan(self, task: Task) -> AlignmentPlan:
-        """Find the neuron groups, and refuse what cannot be zipped; see `Algorithm`."""
-        plan = plan_alignment(task, self)
-        check_enough(plan)
-        return plan
 
     @torch.no_grad()
     def run(self, plan: AlignmentPlan) -> FusionResult:

@@ -1,5 +1,8 @@
-"""Draw balanced samples."""
+"""Draw balanced samples, and test splits for data without one."""
 
+from collections.abc import Iterable
+
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,3 +40,14 @@ def balanced(labels: Tensor, n: int, *, rows: Tensor | None = None, generator: t
         members = (classes == label).nonzero().flatten()
         turn[members] = torch.arange(len(members))
     return rows[turn.argsort(stable=True)[:n]]
+
+
+def drawn_fifths(counts: Iterable[int]) -> list[np.ndarray]:
+    """Draw a test split: for each class size a mask (count,) bool with one fifth true, the same on every machine."""
+    draw = np.random.default_rng(0)
+    fifths = []
+    for count in counts:
+        fifth = np.zeros(count, dtype=bool)
+        fifth[draw.permutation(count)[: round(count / 5)]] = True
+        fifths.append(fifth)
+    return fifths

@@ -28,7 +28,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "scores as they are": {"normalise_scores": False},
     "scores at the head alone": {"scored": "head"},
     "head without scores": {"head": "mean"},
-    "head by class shares": {"head": "shares"},
 }
 #: The paper's names of methods that are options of others.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -4,13 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from torch import Tensor, nn
+from torch import nn
 
-from ..graph.blocks import read_boundaries
 from ..graph.fuse import Fusion
 from ..networks.inputs import count_of
 from ..networks.outputs import Which
-from ..system.refusals import Refusal
 from ..system.registry import made, name_of
 from ..system.runtime import Runtime
 from ..system.settings import Value, setting
@@ -22,7 +20,7 @@ from .importance import Importance, Scores, as_importance, importance_name
 from .results import FusionResult
 from .task import Algorithm, Plan, Takes, Task, carry_out
 
-Head = Literal["scores", "mean", "shares", "ensemble"]
+Head = Literal["scores", "mean", "ensemble"]
 
 
 def fuse(
@@ -36,8 +34,6 @@ def fuse(
     head: Head = "scores",
     scored: Literal["all", "head"] = "all",
     centre: bool = False,
-    class_shares: Tensor | None = None,
-    boundaries: str | int | Sequence[str] = "auto",
     logits: Which | None = None,
     samples: int | None = None,
     seed: int = 0,
@@ -53,8 +49,6 @@ def fuse(
         importance: a value such as Conductance(data, steps=50), a name in IMPORTANCE, or a function of your own.
         target: network of the fused architecture (widths); the closed form ignores its weights.
         head, scored, centre: see `Retrofit`.
-        class_shares: (n, classes) each parent's share of each class, for a head by shares.
-        boundaries: where the levels of a gradient fit end, see `in_blocks`.
         logits: the output that holds the logits, if networks return a dict, a tuple or an object, or a list of several, each of
             which is fitted as the last layer (by the closed form); default: the entry of that name, or the only tensor.
         samples: maximum number of fusion samples, taken from the start; a loader is read no further.
@@ -70,7 +64,6 @@ def fuse(
         head=head,
         scored=scored,
         centre=centre,
-        boundaries=boundaries if isinstance(boundaries, (str, int)) else tuple(boundaries),
     )
     task = Task.of(
         models,
@@ -79,7 +72,6 @@ def fuse(
         logits=logits,
         target=target,
         importance=as_importance(importance),
-        class_shares=class_shares,
         seed=seed,
         runtime=runtime,
     )
@@ -105,9 +97,7 @@ class FusionPlan(Plan):
 class Retrofit(Algorithm):
     """For each level, group the parents' neurons, average each group, and fit the fused level to these means."""
 
-    takes: ClassVar[Takes] = Takes(
-        target=True, importance=True, class_shares=True, memory=True, levels=True, other_depths=True
-    )
+    takes: ClassVar[Takes] = Takes(target=True, importance=True, memory=True, levels=True, other_depths=True)
     parts: ClassVar[Mapping[str, Mapping[str, type[Any]]]] = {"grouping": GROUPINGS, "fit": FITS}
 
     grouping: Grouper | Callable[..., Grouping] = field(default_factory=KMeans)
@@ -115,8 +105,7 @@ class Retrofit(Algorithm):
     head: Head = setting(
         "scores",
         "what the fused network should say: the mean of the parents' class scores by importance (scores, as in Algorithm "
-        "1), equally (mean), or by each parent's share of the class's training samples (shares); or what their ensemble "
-        "says, by importance (ensemble)",
+        "1), or equally (mean); or what their ensemble says, by importance (ensemble)",
         title="Targets of the classes",
     )
     scored: Literal["all", "head"] = setting(
@@ -130,17 +119,6 @@ class Retrofit(Algorithm):
         "that knows few classes does not overrule the others",
         title="Centre the parents' logits",
     )
-    boundaries: str | int | tuple[str, ...] = setting(
-        "auto",
-        "of a gradient fit: auto (after residual blocks, else after every layer), 1 (the whole network), or names of modules",
-        read=read_boundaries,
-        title="Where levels end",
-    )
-
-    @property
-    def needs_shares(self) -> bool:
-        """Whether it needs each parent's share of each class."""
-        return self.head == "shares"
 
     def plan(self, task: Task) -> FusionPlan:
         """Trace parents and fused network and check that they can be fused; see `Algorithm`."""
@@ -153,29 +131,7 @@ class Retrofit(Algorithm):
         )
         if not (isinstance(self.fit, Ridge) and task.has_several_outputs):
             check_outputs([*task.parents, *([task.target] if task.target is not None else [])], task.inputs)
-        if isinstance(self.fit, Ridge) and self.boundaries != "auto":
-            raise Refusal(
-                f"boundaries={self.boundaries!r} say what the levels of a gradient fit are; the closed form fits every layer. "
-                "Leave them out, or use fit='gradient' (HF-Gradient, KF-Gradient).",
-                ("method", "KF-Gradient"),
-            )
         return FusionPlan(task, fusion=Fusion(self, task))
-
-    def check_shares(self, task: Task, classes: int) -> None:
-        """Check that class shares are given where the head needs them, and nowhere else.
-
-        Raises:
-            ValueError: they are missing, of another shape, or without effect.
-        """
-        expected = (len(task.parents), classes)
-        if not self.needs_shares and task.class_shares is not None:
-            raise ValueError(
-                f"class_shares have no effect with head={self.head!r}. Use head='shares', or leave them out."
-            )
-        if self.needs_shares and (task.class_shares is None or tuple(task.class_shares.shape) != expected):
-            raise ValueError(
-                f"head={self.head!r} needs class_shares of shape {expected}: each parent's share of each class."
-            )
 
     def run(self, plan: FusionPlan) -> FusionResult:
         """Algorithm 1."""
@@ -194,7 +150,6 @@ class Retrofit(Algorithm):
             **self.to_json(),
             **settings,
             "target": task.target_spec,
-            "class_shares": task.class_shares.tolist() if task.class_shares is not None else None,
             "seed": task.seed,
             "samples": count_of(task.inputs),
             "device": str(task.device),

@@ -14,7 +14,6 @@ from ..networks.inputs import Inputs, contents, count_of, in_words, joined, leav
 from ..networks.outputs import Which, as_classifier, as_given, check_alone, one_output
 from ..networks.wrappers import refuse_archived, unwrapped
 from ..system import device as devices
-from ..system.labels import as_shares
 from ..system.runtime import Runtime
 from ..system.settings import SAMPLES_SETTING, SEED_SETTING, Value, check_setting, setting, settings_of
 from .eligibility import check_models, check_module, check_weights
@@ -50,7 +49,6 @@ class Takes:
     """Whether it uses each parent's own data, apart from scores"""
     base: bool = False
     """Whether it needs the parents' common ancestor"""
-    class_shares: bool = False
     sample_counts: bool = False
     memory: bool = False
     levels: bool = False
@@ -91,9 +89,6 @@ class Task:
         None, "the parents' common ancestor: the network from which all of them were trained on"
     )
     importance: Importance = field(default_factory=Uniform)
-    class_shares: Tensor | None = setting(
-        None, "(parents, classes) each parent's share of each class's training samples"
-    )
     sample_counts: Sequence[int] | None = setting(None, "each parent's number of training samples")
     seed: int = 0
     runtime: Runtime = field(default_factory=Runtime)
@@ -110,7 +105,6 @@ class Task:
         target: nn.Module | None = None,
         base: nn.Module | None = None,
         importance: Importance | None = None,
-        class_shares: object = None,
         sample_counts: Sequence[int] | None = None,
         seed: int = 0,
         runtime: Runtime | None = None,
@@ -121,7 +115,6 @@ class Task:
             data: None where the method needs none.
             logits: the output that holds the logits, if networks return several, see `outputs.as_classifier`.
             importance: default: uniform.
-            class_shares: (n, classes), see `labels.as_shares`.
         Raises:
             ValueError: no list of networks, a TorchScript one, networks that name other classes, no data, a seed out of
                 range, an unknown device, or a network that does not accept the data's tensors or has several outputs without
@@ -166,7 +159,6 @@ class Task:
             target=ready.get("the target"),
             base=ancestor,
             importance=importance,
-            class_shares=None if class_shares is None else as_shares(class_shares),
             sample_counts=sample_counts,
             seed=seed,
             runtime=runtime,
@@ -257,11 +249,6 @@ class Algorithm(Value):
     """Fields that hold other values: field -> table of names"""
     title: ClassVar[str] = ""
     """Its name in messages and results"""
-
-    @property
-    def needs_shares(self) -> bool:
-        """Whether it needs each parent's share of each class."""
-        return False
 
     @property
     def needs_counts(self) -> bool:

@@ -1,7 +1,6 @@
 """The gradient fit of blocks between places where one tensor is alive (paper sec. 4.2.2 b and App. F.1)."""
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -65,22 +64,11 @@ class Block(Layer):
         return super().kind if self.operations else "not affine"
 
 
-def read_boundaries(text: str) -> str | int | tuple[str, ...]:
-    """Where levels end, from text: auto, 1 for the whole network, or names of modules separated by commas."""
-    return 1 if text == "1" else text if text == "auto" else tuple(text.split(","))
-
-
-def in_blocks(net: Network, boundaries: str | int | Sequence[str] = "auto") -> Network:
-    """A network with blocks in the place of its layers, which share no parameters.
-
-    Args:
-        boundaries: "auto": behind residual blocks, if modules hold them, and the stem before these, else behind every layer where
-            one tensor is alive; 1: the whole network; or names of modules, behind which alone they end.
-    Raises:
-        ValueError: none can end behind such a module.
-    """
+def in_blocks(net: Network) -> Network:
+    """A network with blocks in the place of its layers, which share no parameters: they end behind residual blocks, if modules
+    hold them, and the stem before these, else behind every layer where one tensor is alive."""
     graph, neurons = net.graph, net.spaces.neurons
-    ends, found, start, used = _ends(net, boundaries), list[Layer](), graph.inputs[0], set[str]()
+    ends, found, start, used = _ends(net), list[Layer](), graph.inputs[0], set[str]()
     axes = {layer.end: layer.axis for layer in net.layers}
     end = graph.output if len(neurons.shape(graph.output)) > 1 else net.layers[-1].end  # one number for each sample
     for node in [*sorted(ends.keys() - {end}, key=graph.place.__getitem__), end]:
@@ -91,12 +79,7 @@ def in_blocks(net: Network, boundaries: str | int | Sequence[str] = "auto") -> N
             behind = graph.between([node, *graph.inputs], graph.outputs)
             shared = used.union(names) & {graph.names.get(other) for other in behind}
             if shared or not own or not any(layer.value in behind for layer in net.layers):
-                if isinstance(boundaries, (str, int)):
-                    continue
-                raise ValueError(
-                    f"boundaries: no level can end behind {ends[node]!r}, because what comes before or behind it has no "
-                    "parameters of its own. Leave it out."
-                )
+                continue
         along = varying(neurons.ids.of(neurons.twins[node])) or [axes.get(node, 1)]
         axis = net.layers[-1].axis if last and len(neurons.shape(node)) > 2 else 1 if last else along[0]
         only = own[0].operations if len(own) == 1 and not (own[0].stream or own[0].mixes or own[0].table) else []
@@ -106,7 +89,7 @@ def in_blocks(net: Network, boundaries: str | int | Sequence[str] = "auto") -> N
     return replace(net, layers=found)
 
 
-def _ends(net: Network, boundaries: str | int | Sequence[str]) -> dict[fx.Node, str]:
+def _ends(net: Network) -> dict[fx.Node, str]:
     """Where blocks may end -> the module that ends there, or "" for one named after its last layer."""
     graph, neurons, place = net.graph, net.spaces.neurons, net.graph.place
     paths = {node: node.meta.get("module") or "" for node in graph.nodes if node.op == "call_function"}
@@ -122,21 +105,6 @@ def _ends(net: Network, boundaries: str | int | Sequence[str]) -> dict[fx.Node, 
     def span(path: str) -> list[fx.Node]:
         return [node for node in paths if f"{paths[node]}.".startswith(f"{path}.")]
 
-    if boundaries == 1:
-        return {}
-    if not isinstance(boundaries, (str, int)):
-        spans = {name: span(name) for name in boundaries}
-        for name, nodes in spans.items():
-            if not nodes:
-                raise ValueError(f"boundaries: {name!r} is not a module that runs in the model.")
-            if nodes[-1] not in alone:
-                raise ValueError(
-                    f"boundaries: after {name!r} more than one tensor is alive (a branch is open), so no level can end there. "
-                    "Name the block that encloses the branch."
-                )
-        return {nodes[-1]: name for name, nodes in spans.items()}
-    if boundaries != "auto":
-        raise ValueError(f"unknown boundaries {boundaries!r}. Use 'auto', 1 or names of modules in a list.")
     owners = {path for node, path in paths.items() if is_sum(neurons, node)} - {""}
     outermost = [path for path in owners if not any(path.startswith(f"{other}.") for other in owners)]
     blocks = {nodes[-1]: (path, nodes[0]) for path in outermost if (nodes := span(path))[-1] in alone}

@@ -65,7 +65,7 @@ class Fusion:
         #: Parameters and buffers that are not fitted and not yet written
         self.carried, traced = _carried(nets[-1]), nets[-1].spaces.spaces
         if descends:
-            nets = [in_blocks(net, method.boundaries) for net in nets]
+            nets = [*map(in_blocks, nets)]
         else:
             attentions = heads_of(nets, sample)
             if len({(len(net.layers), len(of_net)) for net, of_net in zip(nets, attentions, strict=True)}) == 1:
@@ -118,12 +118,11 @@ class Fusion:
                 )
 
     def _check_classes(self) -> None:
-        """Check that the outputs are class scores, and the shares are theirs, where the head needs them."""
+        """Check that the outputs are class scores where the head needs them."""
         method = self.method
         for output in self.fused.graph.outputs if method.head.startswith("ensemble") else ():
             shape = self.fused.spaces.neurons.shape(output)[1:]
             check_class_scores(shape, f"head={method.head!r}", "Use head='scores'.", ("head", "scores"))
-        method.check_shares(self.task, self.fused.widths[-1])
 
     @torch.no_grad()
     def run(self) -> FusionResult:
@@ -144,7 +143,7 @@ class Fusion:
         clock = devices.Stopwatch(device)
         for number, _ in enumerate(monitor.each("level", self.fused.layers)):  # line 1: bottom-up
             raw = [parent.values[number] for parent in scored]
-            s = self.groups.weights(number, raw, self.method.head, self.task.class_shares).to(device)  # line 3
+            s = self.groups.weights(number, raw, self.method.head).to(device)  # line 3
             votes = s if self.method.head.startswith("ensemble") and number in self.fused.last else None
             generator = level_generator(self.task.seed, number)
             step = Step(self.nets, walks, number, clock, self.tokens, self.batches, generator, votes)

@@ -138,12 +138,11 @@ class Groups:
             found.append(s)
         return torch.cat(found)
 
-    def weights(self, number: int, raw: Sequence[Tensor], head: str, shares: Tensor | None) -> Tensor:
+    def weights(self, number: int, raw: Sequence[Tensor], head: str) -> Tensor:
         """(m,) weights of a layer's neurons in its targets: their scores; of classes, what the head asks for.
 
         Args:
             raw: (width,) scores of each parent.
-            shares: (n, classes) see `fuse`.
         """
         if self.fused.layers[number].mixes:
             widths = [net.widths[number] for net in self.nets[:-1]]
@@ -153,8 +152,6 @@ class Groups:
             classes = self.nets[k].columns[number][:, 0] < 0
             if head in ("scores", "ensemble"):
                 own[classes] = s[classes].to(own)
-            elif head == "shares" and shares is not None and int(classes.sum()) == shares.shape[1]:
-                own[classes] = shares[k].to(own)
             else:
                 own[classes] = mean.to(own)
         return weights

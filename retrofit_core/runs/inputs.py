@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data import Images, channel_advice, check_images, load
-from ..data.augment import copies
+from ..data.augment import POLICIES, copies
 from ..data.images import Constants
 from ..data.sampling import balanced
 from ..data.splits import read_splits
@@ -68,6 +68,10 @@ def check_choices(config: RunConfig) -> None:
         )
     for name in ("importance_data", "fusion_from"):
         check_setting(settings_of(RunConfig)[name], getattr(config, name))
+    if config.auto_augment is not None:
+        find(POLICIES, config.auto_augment, "AutoAugment policy")
+        if not config.augment:
+            raise ValueError("an AutoAugment policy needs augmented copies: say how many of each image with --augment.")
     if config.splits is not None:
         return
     if method.takes.uses_data and (config.fusion_from or "parent0") == "parent0":
@@ -95,7 +99,6 @@ class Inputs:
     importance: list[tuple[Tensor, Tensor]] | str | None
     """None if neither scores, method nor analysis need it"""
     target: nn.Module | None
-    shares: Tensor | None
     """(n, classes) each parent's share of each class's training rows"""
     counts: list[int] | None = None
     """Each parent's number of training rows"""
@@ -109,7 +112,7 @@ class Inputs:
             ValueError: as in `method_keywords`.
         """
         method, keywords = METHODS[config.method], method_keywords(config)
-        held: dict[str, Any] = {"target": self.target, "base": self.base, "class_shares": self.shares}
+        held: dict[str, Any] = {"target": self.target, "base": self.base}
         if method.takes.importance or method.takes.parents_data:
             held["importance_data"] = self.importance
         if method.algorithm(**keywords).needs_counts:
@@ -130,14 +133,13 @@ def read_inputs(config: RunConfig) -> Inputs:
     parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
     chosen = _balanced(train, config.samples, fusion_rows(config, parts), config.seed)
     generator = torch.Generator().manual_seed(config.seed)
-    pixels, labels = copies(train, chosen, config.augment, generator)
+    pixels, labels = copies(train, chosen, config.augment, generator, config.auto_augment)
     return Inputs(
         models,
         train,
         (train.normalise(pixels), labels),
         _importance_data(config, train, parts),
         _target(config, train),
-        class_shares(config, train, parts),
         [len(part) for part in parts] if parts else None,
         read_network(config, config.base, train) if config.base else None,
     )
@@ -253,23 +255,6 @@ def _target(config: RunConfig, images: Images) -> nn.Module | None:
     if os.path.exists(name):  # Path.exists fails for long specs
         return read_network(dataclasses.replace(config, arch=None), name, images)
     return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
-
-
-def class_shares(config: RunConfig, train: Images, parts: Sequence[Tensor] | None) -> Tensor | None:
-    """(n, classes) each parent's share of each class's training rows; None if a run does not use them.
-
-    Raises:
-        ValueError: no splits.
-    """
-    method = METHODS[config.method]
-    if not method.algorithm(**method_keywords(config)).needs_shares:
-        return None
-    if parts is None:
-        raise ValueError(
-            "shares weight classes by the parents' training rows, which only a splits file contains. Pass --splits."
-        )
-    counts = torch.stack([torch.bincount(train.labels[part], minlength=len(train.classes)) for part in parts]).double()
-    return counts / counts.sum(0).clamp_min(1)
 
 
 def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:

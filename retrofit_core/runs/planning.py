@@ -21,7 +21,7 @@ from ..networks.checkpoints import load_model
 from ..system.refusals import Cure, Refusal, cures_of
 from ..training.config import TrainConfig
 from .config import FIELDS, RunConfig
-from .inputs import Inputs, check_choices, check_fitting, class_shares, fusion_rows
+from .inputs import Inputs, check_choices, check_fitting, fusion_rows
 from .parents import plan as plan_training
 
 
@@ -115,7 +115,6 @@ def _blank_inputs(config: RunConfig, training: TrainConfig | None, folder: Path)
         blanks,
         [of_a_parent] * len(models),
         fused,
-        class_shares(config, images, rows),
         [len(part) for part in rows] if rows else None,
         _network(config.base, config, images) if config.base else None,
     )

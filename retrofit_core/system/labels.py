@@ -1,6 +1,5 @@
 """Labels, converted to int64 on input because torch treats uint8 as a mask and refuses other types; and class shares."""
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,32 +36,6 @@ def check_classes(labels: Tensor, classes: int, reader: str, network: str = "the
         f"{reader}: the labels run from {low} to {high}, and {network} {'have' if network.endswith('s') else 'has'} {classes} "
         f"classes. Pass labels from 0 to {classes - 1}{instead}.{unlabelled}"
     )
-
-
-def as_shares(shares: object) -> Tensor:
-    """(parents, classes) float64 shares, or counts, of each class's training samples per parent.
-
-    Args:
-        shares: a tensor, a numpy array or lists; the caller checks the number of rows.
-    Raises:
-        ValueError: not numbers, rows of different lengths, negative or infinite values.
-    """
-    wanted = "class_shares must be one row of class counts or shares for each parent"
-    try:
-        tensor = shares if isinstance(shares, Tensor) else torch.tensor(np.array(shares))
-        if tensor.is_complex():
-            raise ValueError("complex numbers")
-        tensor = tensor.to(torch.float64)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{wanted}. Found {shares!r:.80}.") from error
-    if tensor.ndim != 2:
-        raise ValueError(f"{wanted}. Found shape {tuple(tensor.shape)}.")
-    if not torch.isfinite(tensor).all() or (tensor < 0).any():
-        row, column = ((~torch.isfinite(tensor)) | (tensor < 0)).nonzero()[0].tolist()
-        raise ValueError(
-            f"{wanted}, none negative or NaN. Found {tensor[row, column].item()} for parent {row}, class {column}."
-        )
-    return tensor
 
 
 def why_no_labels(labels: Tensor) -> str | None:

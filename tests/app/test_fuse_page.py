@@ -211,12 +211,6 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
         ({"preset": "four", "method": "HF-Linear"}, "hungarian", "Use KF-Linear", {"method": "KF-Linear"}),
         ({"preset": "widths", "method": "HF-Gradient"}, "widths", "Use KF-Gradient", {"method": "KF-Gradient"}),
         ({"preset": "sharded", "data": "../data/animals"}, "400 samples", "Take 16 samples", {"samples": 16}),
-        (
-            {"preset": "sharded", "arch": "vit-small", "options": "boundaries=blocks"},
-            "the closed form fits every layer",
-            "Use KF-Gradient",
-            {"method": "KF-Gradient"},
-        ),
         ({"preset": "sharded", "parents": "11", "samples": "100"}, "10 classes", "Take 10 networks", {"parents": 10}),
         ({"preset": "twins", "widths": "1,2"}, "one width", "Give all networks one width", {"widths": ()}),
         ({"preset": "own", "files": "gone.safetensors"}, "no checkpoint", "", {}),

@@ -11,7 +11,7 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from retrofit_app import bundle, figures, runs
+from retrofit_app import figures, runs
 from retrofit_app.models.outputs import outputs
 from retrofit_app.pages.learn import page as learn
 from retrofit_app.pages.levels.reading import LEARNED
@@ -19,7 +19,6 @@ from retrofit_app.runs import levels
 from retrofit_app.widgets import readings
 from retrofit_core.data import load
 from retrofit_core.networks.checkpoints import load_model
-from retrofit_core.runs import execute
 from retrofit_core.runs.record import checksums
 from retrofit_core.runs.store import worker_of
 from retrofit_core.runs.worker import CHILDREN
@@ -165,14 +164,6 @@ def test_outputs_of_the_last_level_are_the_networks_own_and_a_changed_network_is
         shutil.copy(runs.BUNDLED / "parent-1.safetensors", record.parent / name)
     with pytest.raises(ValueError, match="own-parent-0.safetensors is not the network that this run fused"):
         outputs(runs.read_entry(copy), 0)
-
-
-def test_a_gradient_fit_of_the_whole_network_has_one_level_of_outputs(runs_folder, monkeypatch):
-    config = bundle.config("HF-Gradient", importance="uniform", samples=20)
-    config = replace(config, analyse=False, options={"boundaries": 1, "epochs": 0})
-    monkeypatch.chdir(runs.BUNDLED)
-    execute(config, runs_folder / "whole")
-    assert outputs(runs.read_entry(runs_folder / "whole"), 0).shape[1] == 20  # both networks' ten logits
 
 
 def test_neurons_of_the_last_level_have_the_names_of_their_classes(record):

@@ -57,7 +57,7 @@ def networks(entry: runs.Entry) -> Any:
 
     images = sources.test_images(entry)
     few = images.inputs(range(min(3, len(images))))
-    return fused_networks(models(entry), record(entry).levels, few, entry.boundaries)
+    return fused_networks(models(entry), record(entry).levels, few)
 
 
 def models(entry: runs.Entry) -> list[Any]:

@@ -66,11 +66,6 @@ class Entry:
         return [self.inputs.get(name) or name for name in self.config["models"]]
 
     @property
-    def boundaries(self) -> Any:
-        """Where the levels of its gradient fit end, see `in_blocks`."""
-        return (self.config.get("options") or {}).get("boundaries", "auto")
-
-    @property
     def accuracy(self) -> float | None:
         """The fused network's, in per cent, if it was measured."""
         return self.metrics.get("networks", {}).get("fused", {}).get("accuracy")

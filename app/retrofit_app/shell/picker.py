@@ -77,7 +77,7 @@ def _changed(by_name: dict[str, runs.Entry], before: runs.Entry) -> None:
     if chosen is None:
         st.session_state.run = before.name
         return
-    levels = [(entry.networks, entry.config.get("target"), entry.boundaries) for entry in (chosen, before)]
+    levels = [(entry.networks, entry.config.get("target")) for entry in (chosen, before)]
     same = levels[0] == levels[1]
     session.open_run(chosen.name, same_networks=same)
 

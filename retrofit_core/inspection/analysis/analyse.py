@@ -70,7 +70,7 @@ def analyse(
         test: images for the accuracy by level, which is omitted without them.
         runtime: device and memory; its monitor gets events named "analysis: ..." and may cancel between steps.
     Raises:
-        ValueError: a run with a custom grouping function or without levels, or data or boundaries of another run.
+        ValueError: a run with a custom grouping function or without levels, or data of another run.
     """
     start = time.perf_counter()
     runtime, models = runtime or Runtime(), [unwrapped(model) for model in models]
@@ -85,7 +85,7 @@ def analyse(
     own = copies({f"parent {k}": model for k, model in enumerate(models)} | {"the fused network": result.model})
     of_device = [as_classifier(model, inputs, config.get("logits"), name).to(device) for name, model in own.items()]
     ready = moved(inputs, device, next(result.model.parameters()).dtype)
-    groups = fused_networks(of_device, reports, ready, retrofit.boundaries)
+    groups = fused_networks(of_device, reports, ready)
     nets, fused = groups.nets, groups.fused
     if (count := count_of(inputs)) != config["samples"]:
         raise ValueError(
@@ -162,10 +162,6 @@ def retrofit_of(config: dict[str, Any]) -> Retrofit:
     return Retrofit(**settings, **parts)
 
 
-def _shares(config: dict[str, Any]) -> Tensor | None:
-    return torch.tensor(config["class_shares"]) if config.get("class_shares") is not None else None
-
-
 def _all_scores(
     groups: Groups,
     retrofit: Retrofit,
@@ -176,7 +172,7 @@ def _all_scores(
     monitor: Monitor,
 ) -> tuple[dict[str, list[Tensor]], dict[str, str]]:
     """Importance -> (m,) scores per level (for the run's importance, those it used); and why others are missing."""
-    parents, used, shares = groups.nets[:-1], config["importance"], _shares(config)
+    parents, used = groups.nets[:-1], config["importance"]
     scores, missing = {used: [report.scores for report in reports]}, dict[str, str]()
     for name in dict.fromkeys([*IMPORTANCE, used]):
         if name == used:
@@ -197,8 +193,8 @@ def _all_scores(
         weighing = replace(groups, scores=of_neurons)
         scores[name] = [
             report.scores  # the targets of such a head do not depend on importance
-            if retrofit.head in ("mean", "shares") and number in groups.fused.last
-            else weighing.weights(number, [of_net[number] for of_net in raw], retrofit.head, shares)
+            if retrofit.head == "mean" and number in groups.fused.last
+            else weighing.weights(number, [of_net[number] for of_net in raw], retrofit.head)
             for number, report in enumerate(reports)
         ]
     return scores, missing

@@ -19,20 +19,18 @@ def fused_networks(
     models: Sequence[nn.Module],
     reports: Sequence[LevelReport],
     inputs: Inputs,
-    boundaries: str | int | Sequence[str] = "auto",
 ) -> Groups:
     """The groups of a fusion, with its networks.
 
     Args:
         models: the parents and, last, the fused network, on one device.
         inputs: see `networks_of`.
-        boundaries: of a gradient fit, see `in_blocks`.
     Raises:
         ValueError: the reports are of other networks.
     """
     descended = any(report.form == "gradient" for report in reports)
     nets = networks_of(models, inputs, opaque=descended)
-    nets = aligned([_as_fitted(net, boundaries) for net in nets] if descended else nets, apart=descended)
+    nets = aligned([*map(_as_fitted, nets)] if descended else nets, apart=descended)
     found = [
         ([net.widths[number] for net in nets[:-1]], nets[-1].widths[number]) for number in range(len(nets[-1].layers))
     ]
@@ -44,9 +42,9 @@ def fused_networks(
     return groups_of(nets, reports)
 
 
-def _as_fitted(net: Network, boundaries: str | int | Sequence[str]) -> Network:
+def _as_fitted(net: Network) -> Network:
     """The network in the blocks of a gradient fit; a block of one layer is this layer."""
-    place, layers, blocked = net.graph.place, list[Layer](), in_blocks(net, boundaries)
+    place, layers, blocked = net.graph.place, list[Layer](), in_blocks(net)
     for block in blocked.layers:
         assert isinstance(block, Block)
         inside = [layer for layer in net.layers if place[block.start] < place[layer.end] <= place[block.end]]
