@@ -37,8 +37,6 @@ class Line:
     """It is below a rule, for comparison"""
     heading: str = ""
     """For the lines that follow; then without cells"""
-    note: str = ""
-    """Why numbers are missing, shown in their place"""
 
 
 @dataclass(frozen=True)
@@ -71,13 +69,10 @@ class Table:
             return f"<tr class='group'><th scope='rowgroup' colspan='{across}'><span>{escape(line.heading)}</span></th></tr>"
         name, *rest = line.cells
         html = f"<th scope='row' class='words'>{escape(name)}</th>"
-        if line.note:
-            html += f"<td class='words note' colspan='{len(self.columns) - 1}'><span>{escape(line.note)}</span></td>"
-        else:
-            for index, (text, column) in enumerate(zip(rest, self.columns[1:], strict=True), start=1):
-                value = escape(text or ("" if line.is_reference else DASH))
-                content = f"<b>{value}</b><span class='unseen'> (best)</span>" if index in line.best else value
-                html += f"<td class='{_kind(column)}{'' if text else ' none'}'>{content}</td>"
+        for index, (text, column) in enumerate(zip(rest, self.columns[1:], strict=True), start=1):
+            value = escape(text or ("" if line.is_reference else DASH))
+            content = f"<b>{value}</b><span class='unseen'> (best)</span>" if index in line.best else value
+            html += f"<td class='{_kind(column)}{'' if text else ' none'}'>{content}</td>"
         kinds = [name for name, on in (("reference", line.is_reference), ("ruled", first_reference)) if on]
         return f"<tr class='{' '.join(kinds)}'>{html}</tr>"
 
@@ -91,8 +86,7 @@ class Table:
             if line.heading:
                 group = line.heading
                 continue
-            cells = [*self._filled(line)]
-            writer.writerow([*([group] if grouped else []), *(_safe(cell.replace(MINUS, "-")) for cell in cells)])
+            writer.writerow([*([group] if grouped else []), *(_safe(cell.replace(MINUS, "-")) for cell in line.cells)])
         return text.getvalue()
 
     def latex(self) -> str:
@@ -108,7 +102,7 @@ class Table:
             if line.is_reference and not ruled:
                 rows.append(r"\midrule")
             ruled = line.is_reference
-            cells = map(latex_escaped, self._filled(line, "" if line.is_reference else DASH))
+            cells = (latex_escaped(cell or ("" if line.is_reference else DASH)) for cell in line.cells)
             bold = (rf"\textbf{{{cell}}}" if index in line.best else cell for index, cell in enumerate(cells))
             rows.append(f"{' & '.join(bold)} \\\\")
         notes = [f"% {note}" for note in self.notes]
@@ -121,19 +115,13 @@ class Table:
         ]
         return "\n".join([*lines, *rows, r"\bottomrule", r"\end{tabular}", *notes]) + "\n"
 
-    def _filled(self, line: Line, empty: str = "") -> list[str]:
-        """The cells, with a note in the second."""
-        cells = [cell or empty for cell in line.cells]
-        return [cells[0], line.note, *[""] * (len(self.columns) - 2)] if line.note else cells
 
-
-def ranked(values: Sequence[float | None], smallest: bool = False) -> set[int]:
+def ranked(values: Sequence[float | None]) -> set[int]:
     """The indices of the best values; none if fewer than two are known or all are equal."""
     known = [value for value in values if value is not None]
     if len(known) < 2 or len(set(known)) == 1:
         return set()
-    best = min(known) if smallest else max(known)
-    return {index for index, value in enumerate(values) if value == best}
+    return {index for index, value in enumerate(values) if value == max(known)}
 
 
 def _head(column: Column) -> str:

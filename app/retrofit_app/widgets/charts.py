@@ -18,10 +18,9 @@ def palette() -> Palette:
     return DARK if st.context.theme.type == "dark" else LIGHT
 
 
-def why(sentences: Sequence[str] | str, icon: str = ":material/info:") -> None:
+def why(text: str) -> None:
     """Say why a panel is empty."""
-    text = sentences if isinstance(sentences, str) else " ".join(sentences)
-    st.info(escaped(text), icon=icon)
+    st.info(escaped(text), icon=":material/info:")
 
 
 def split(counts: Sequence[Sequence[int]], classes: Sequence[str]) -> None:

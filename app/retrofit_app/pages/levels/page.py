@@ -84,7 +84,7 @@ def empty(entry: runs.Entry) -> None:
         why = f"{f'Auto kept {kept}' if kept else f'{method} does not work level by level'}, so there are no levels to look at."
     else:
         why = "This run stopped before its end. You can run it again on the page Fuse."
-    widgets.why([why, "Choose another run on the left to see its levels."])
+    widgets.why(f"{why} Choose another run on the left to see its levels.")
 
 
 # --- all levels -----------------------------------------------------------------------------------
