@@ -138,7 +138,7 @@ def test_pages_say_network_group_and_target_whatever_the_library_calls_them():
     said = {method.sentence for method in methods.table().values()}
     said |= {lettered(setting.help) for each in picks for setting in configs.options(each).values()}
     said |= {preset.sentence for preset in presets.PRESETS.values()}
-    columns = paper.table("vgg11-noniid", paper.read(paper.stamp())[0]["vgg11-noniid"]).at(paper.FULLEST)
+    columns = paper.table("vgg11-noniid", paper.read(paper.stamp())[0]["vgg11-noniid"]).columns
     rows = [line.row for column in columns for line in column.all_lines]
     table = cells(
         columns, rows, LIGHT, dict.fromkeys([column.name for column in columns], ""), {c.name: {} for c in columns}

@@ -15,8 +15,6 @@ from .records import BUNDLED, runs_folder
 RECORDS = BUNDLED.parents[2] / "benchmarks" / "results" / "experiments"
 #: Further files of results, folders of them or runs folders, separated as in PATH (`retrofit app --results`).
 VARIABLE = "RETROFIT_RESULTS"
-#: The scale at which a column is shown: the fullest one, or a given setting.
-FULLEST, GIVEN = "fullest", "given"
 
 Stamp = tuple[tuple[str, int, int], ...]
 
@@ -64,21 +62,16 @@ class Shown:
     """`ReproducedColumn`s; an unmeasured one appears once"""
 
     @property
-    def scales(self) -> dict[str, str]:
-        """The scales to choose from -> what differs from the paper there."""
-        return {scale_of(each): each.differences for each in self.every if each.found}
-
-    @property
     def has_paper(self) -> bool:
         """Whether the paper prints its numbers."""
         return any(line.paper is not None for column in self.every for line in column.all_lines)
 
-    def at(self, scale: str) -> list[Any]:
-        """Each column once, at a scale; where that is FULLEST or not measured, each row at its fullest."""
+    @property
+    def columns(self) -> Sequence[Any]:
+        """Each column once, each of its rows at its fullest scale."""
         from retrofit_core.experiments.reproduction import by_row
 
-        at_scale = {column.name: column for column in reversed(self.every) if scale_of(column) == scale}
-        return [at_scale.get(column.name, column) for column in by_row(self.every)]
+        return by_row(self.every)
 
 
 def names() -> dict[str, str]:
@@ -97,18 +90,12 @@ def table(name: str, results: Sequence[Any]) -> Shown:
     return Shown(name, reproduced_table(TABLES[name], results, root=runs_folder().name).columns)
 
 
-def scale_of(column: Any) -> str:
-    """A column's scale: its name, or GIVEN."""
-    return GIVEN if column.given else column.scale
-
-
-def report(results: Mapping[str, Sequence[Any]], tables: Sequence[str], scale: str) -> Any:
-    """What `retrofit reproduce --report` writes about tables, at one scale or at every measured one."""
+def report(results: Mapping[str, Sequence[Any]], tables: Sequence[str]) -> Any:
+    """What `retrofit reproduce --report` writes about tables, at every measured scale."""
     from retrofit_core.experiments.report import report
     from retrofit_core.experiments.scales import BEST_FIRST
 
-    scales = [scale] if scale in BEST_FIRST else BEST_FIRST
-    return report({name: results[name] for name in tables}, scales, root=runs_folder().name)
+    return report({name: results[name] for name in tables}, BEST_FIRST, root=runs_folder().name)
 
 
 def contradicted(column: Any) -> Mapping[str, list[str]]:

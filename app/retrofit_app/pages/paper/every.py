@@ -12,7 +12,7 @@ from retrofit_app.figures import Palette, escaped
 from retrofit_app.figures.paper.questions import QUESTIONS, answer, answer_words, question_dots
 from retrofit_app.figures.paper.totals import totals
 from retrofit_app.runs import paper
-from retrofit_app.runs.paper import FULLEST, Stamp
+from retrofit_app.runs.paper import Stamp
 from retrofit_app.shell import lectures
 from retrofit_app.widgets import tables
 from retrofit_app.widgets.choosing import choosing
@@ -59,7 +59,7 @@ def every(stamp: Stamp, palette: Palette) -> None:
         st.header("The claims that failed here", anchor=False)
         st.markdown("\n".join(f"- {escaped(line)}" for line in failed(decided)))
         st.caption("Causes that we tested are in docs/findings.md. Each claim is in its table.")
-    files(stamp, list(names), FULLEST, "all-tables")
+    files(stamp, list(names), "all-tables")
 
 
 def failed(claims: Sequence[Any]) -> list[str]:

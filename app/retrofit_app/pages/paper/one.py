@@ -1,6 +1,6 @@
 """One of the paper's tables: its cells beside ours, the choice of rows, a cell's recipe, files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -8,12 +8,12 @@ import streamlit as st
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.figures.paper.cells import cell_name, cells
 from retrofit_app.runs import paper
-from retrofit_app.runs.paper import FULLEST, Shown, Stamp
+from retrofit_app.runs.paper import Shown, Stamp
 from retrofit_app.widgets import copies, tables
 from retrofit_app.widgets.choosing import choosing
 
 from . import parameters, recipe
-from .parameters import PAPER, Place
+from .parameters import PAPER
 
 READING = (
     "≠: a difference between two methods has the other sign here, beyond its 95 % interval. Our networks, training or data may "
@@ -26,9 +26,18 @@ NO_NUMBERS = "The paper prints no numbers here, so ours have no counterpart. Cli
 def one(stamp: Stamp, palette: Palette) -> None:
     """Draw the table that the address names."""
     names = paper.names()
-    name, shown, place = address(stamp)
-    controls(names, shown)
-    more, columns = parameters.more(), shown.at(place.scale)
+    name = parameters.table(names)
+    shown = tables.table(stamp, name)
+    cell = parameters.cell([cell_name(line.row, each.name) for each in shown.every for line in each.all_lines])
+    st.selectbox(
+        "Table or figure of the paper",
+        list(names),
+        **PAPER.control("table", change=parameters.to_table),
+        width=520,
+        format_func=names.__getitem__,
+        help="The last ones are ours: the paper does not have them.",
+    )
+    more, columns = parameters.more(), shown.columns
     filters(shown)
     marked = {column.name: paper.contradicted(column) for column in columns}
     rows = rows_of(columns, more)
@@ -37,50 +46,20 @@ def one(stamp: Stamp, palette: Palette) -> None:
     seen = [column for column in columns if any(line.row in rows for line in column.all_lines)]
     choosing("paper-cells", cells(seen, rows, palette, scale_words(columns), marked), parameters.to_cell)
     st.caption(READING if shown.has_paper else NO_NUMBERS)
-    files(stamp, [name], place.scale, name)
-    if place.cell:
-        recipe.dialog(columns, place.cell)
+    files(stamp, [name], name)
+    if cell:
+        recipe.dialog(columns, cell)
 
 
-def files(stamp: Stamp, names: list[str], scale: str, stem: str) -> None:
+def files(stamp: Stamp, names: list[str], stem: str) -> None:
     """Draw buttons for the report of some tables, written when pressed."""
     from retrofit_core.experiments.report import markdown
 
     def content() -> bytes:
-        return markdown(paper.report(tables.results(stamp)[0], names, scale)).encode()
+        return markdown(paper.report(tables.results(stamp)[0], names)).encode()
 
     formats = [("Markdown", "md", content)]
     copies.files("Download the tables", f"paper-{stem}", stem, formats, "all columns, and how many claims hold.")
-
-
-def address(stamp: Stamp) -> tuple[str, Shown, Place]:
-    """The table's name, the table, and the place in it."""
-    name = parameters.table(paper.names())
-    shown = tables.table(stamp, name)
-    every = [cell_name(line.row, column.name) for column in shown.every for line in column.all_lines]
-    return name, shown, parameters.place(list(shown.scales), every)
-
-
-def controls(names: Mapping[str, str], shown: Shown) -> None:
-    """Draw the choice of table and scale."""
-    with st.container(horizontal=True, vertical_alignment="bottom", key="paper-controls"):
-        st.selectbox(
-            "Table or figure of the paper",
-            list(names),
-            **PAPER.control("table", change=parameters.to_table),
-            format_func=names.__getitem__,
-            help="The last ones are ours: the paper does not have them.",
-        )
-        st.selectbox(
-            "Scale",
-            [FULLEST, *shown.scales],
-            **PAPER.control("scale"),
-            format_func=lambda scale: "the fullest of each row" if scale == FULLEST else shown.scales[scale],
-            help=(
-                "Which networks, training and samples replace the paper's. A column "
-                "that is not measured at this scale is shown with each row at its fullest scale."
-            ),
-        )
 
 
 def filters(shown: Shown) -> None:

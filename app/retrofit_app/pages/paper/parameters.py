@@ -1,23 +1,12 @@
-"""The page Paper's parameters in the address: the table, its scale, its rows, and the cell whose recipe is open."""
+"""The page Paper's parameters in the address: the table, its rows, and the cell whose recipe is open."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 
 from retrofit_app.address.readers import Switch, one_of
 from retrofit_app.address.rule import Parameter, option
 from retrofit_app.address.session import Scope
-from retrofit_app.runs.paper import FULLEST
 
 VIEWS = {"all": "All tables", "table": "Table by table"}
-
-
-@dataclass(frozen=True)
-class Place:
-    """The place in a table."""
-
-    scale: str
-    cell: str
-    """The cell whose recipe is open; "" for none"""
 
 
 PAPER = Scope("paper")
@@ -34,20 +23,9 @@ def more() -> bool:
     return PAPER.one(Parameter("more", False, Switch("choice of rows")))
 
 
-def place(scales: Sequence[str], cells: Collection[str]) -> Place:
-    """The place in this table.
-
-    Args:
-        scales: those with measurements.
-        cells: names of all cells.
-    """
-    return PAPER.read(
-        Place,
-        [
-            option("scale", [FULLEST, *scales], FULLEST, "scale at which this table is measured"),
-            Parameter("cell", "", one_of(["", *cells], "cell of this table")),
-        ],
-    )
+def cell(cells: Collection[str]) -> str:
+    """The cell of this table whose recipe is open; "" for none."""
+    return PAPER.one(Parameter("cell", "", one_of(["", *cells], "cell of this table")))
 
 
 def view(names: Collection[str]) -> str:
