@@ -1,15 +1,10 @@
 """The page Compare without a browser: runs side by side."""
 
-import dataclasses
 import re
 from functools import partial
 
 import pytest
 from streamlit.testing.v1 import AppTest
-
-from retrofit_app import runs
-from retrofit_app.pages.compare import taking
-from retrofit_app.runs import compared
 
 from .analyses import copied
 from .pages import clean, page_at, words
@@ -62,13 +57,3 @@ def test_seeds_stand_together(runs_folder):
         copied(f"seed-{seed}", seed=seed)
     page = open_page(runs="seed-5|seed-6|hf-linear")
     assert clean(page) and "|2|0.0|" in tables(page)[0]  # two seeds of the same numbers
-
-
-def test_the_comparison_is_copied_with_its_fine_tunings(runs_folder):
-    entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
-    (fused,) = compared.networks_of(entry)
-    tuning = {"epochs": 3, "batch": 32, "learning_rate": 0.01, "precision": "float32", "augment": "auto", "seed": 0}
-    tuned = dataclasses.replace(fused, tuning=tuning)
-    command = taking.command([fused, tuned])
-    assert [line.split()[1] for line in command.splitlines()] == ["train", "fuse", "train"]
-    assert "--epochs 3" in command

@@ -13,7 +13,6 @@ rewording breaks links; and what is picked in figures is no widget.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, cast
-from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -162,12 +161,6 @@ def open_run(name: str, same_networks: bool = True) -> None:
                 words += [each.word] if page in address.shown else []
     ALL._memory().values["run"] = name
     _write(["run", *words], texts_of([ALL.parameter("run")], {"run": name}))
-
-
-def link() -> str:
-    """This page's address with all choices, for copying."""
-    texts = _address().texts
-    return (st.context.url or "") + (f"?{urlencode(texts)}" if texts else "")
 
 
 def _address() -> Address:

@@ -4,7 +4,7 @@ Only `networks_of` decides which networks a run shows; tables and pictures use w
 """
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -41,8 +41,6 @@ class FusedNetwork:
     """Time to make it"""
     settings: dict[str, str]
     """Everything its numbers depend on, in words"""
-    tuning: Mapping[str, Any] | None = None
-    """How it was fine-tuned, a `FinetuneConfig` as JSON; None if it was not"""
 
 
 @dataclass(frozen=True)
@@ -174,7 +172,6 @@ def _tuned(fused: FusedNetwork, kept: Work) -> FusedNetwork:
         facts,
         None if seconds is None or fused.seconds is None else fused.seconds + seconds,
         {**fused.settings, **words},
-        kept.settings,
     )
 
 

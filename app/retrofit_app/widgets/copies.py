@@ -6,7 +6,6 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.address import session
 
 GIVES = "It gives the numbers of this run. Start it {}."
 
@@ -19,15 +18,8 @@ def show(line: Callable[[], str], what: str = "this new run", where: str = "in t
             command(line(), GIVES.format(where))
 
 
-def command(text: str, note: str, *, link: bool = False) -> None:
-    """Draw a command to copy below a note.
-
-    Args:
-        link: whether a link to the view comes before it.
-    """
-    if link:
-        st.caption("This view, with everything that is chosen on the page.")
-        st.code(session.link(), language=None, wrap_lines=True)
+def command(text: str, note: str) -> None:
+    """Draw a command to copy below a note."""
     st.caption(note)
     st.code(text, language="bash", wrap_lines=True)
 

@@ -1,7 +1,6 @@
 """A picture's or table's origin, and files to download, which state it."""
 
 import io
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,12 +32,6 @@ def csv(table: pd.DataFrame, entry: Origin) -> bytes:
     text = io.StringIO()
     table.to_csv(text, index=False)
     return f"{text.getvalue()}# {origin(entry)}\n".encode()
-
-
-def file_stem(run: str, level: str, picture: str) -> str:
-    """The name of a picture's files: run, level (none for pictures of all levels) and picture."""
-    words = [run, level, picture] if level else [run, picture]
-    return "-".join(re.sub(r"[^\w.-]+", "_", word) for word in words)
 
 
 def origin(entry: Origin) -> str:

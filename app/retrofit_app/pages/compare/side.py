@@ -38,8 +38,6 @@ def side(choice: Choice, palette: Palette) -> None:
     taking.notations(runs_table, origin, "runs")
     settings(groups, palette)
     by_class.by_class(groups, palette, origin)
-    st.divider()
-    taking.copy(groups, "this comparison", "runs")
 
 
 def settings(groups: list[Group], palette: Palette) -> None:

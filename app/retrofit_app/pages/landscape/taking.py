@@ -26,7 +26,7 @@ def everything(entry: runs.Entry, work: Work) -> None:
                     + ("." if name.endswith("csv") else ", flatness and how they were measured."),
                 )
         note = f"Start it in the folder of the run. The same settings give the same numbers.{where(entry)}"
-        copies.command(command_of(entry, work.settings), note, link=True)
+        copies.command(command_of(entry, work.settings), note)
 
 
 def where(entry: runs.Entry) -> str:

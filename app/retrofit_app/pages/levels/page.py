@@ -184,4 +184,4 @@ def everything(entry: runs.Entry, overview: Overview) -> None:
             help="Widths, errors (and their shares of the importance-weighted energy), ridge, form of the fit, accuracy and "
             "seconds of every level.",
         )
-        copies.command(copies.of_entry(entry), copies.GIVES.format(runs.where(entry)), link=True)
+        copies.command(copies.of_entry(entry), copies.GIVES.format(runs.where(entry)))
