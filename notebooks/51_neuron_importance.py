@@ -75,7 +75,9 @@ if plane := result.metrics.get("plane"):  # records from before it was kept have
 # %%
 def indices(agreement):
     """A row and a column for each score."""
-    return pd.DataFrame(agreement).pivot(index="first", columns="second", values="mean").round(2).fillna("")
+    return (
+        pd.DataFrame(agreement).pivot(index="first", columns="second", values="mean").round(2).astype(object).fillna("")
+    )
 
 
 indices(result.metrics["agreement"])
