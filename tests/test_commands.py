@@ -80,7 +80,6 @@ OTHERS |= {
     "size": 16,
     "options": {"head": "mean", "ridge": 0.5},
 }
-OTHERS |= {"auto_augment": "cifar10"}
 
 
 @pytest.mark.slow

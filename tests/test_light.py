@@ -14,7 +14,6 @@ import pytest
 from retrofit_core.cli.comparing import CompareRequest
 from retrofit_core.cli.landscape import LandscapeRequest
 from retrofit_core.cli.requests import ReproduceRequest
-from retrofit_core.data.augment import POLICIES
 from retrofit_core.data.splits import SPLITS
 from retrofit_core.experiments.scales import SCALES
 from retrofit_core.fusion.grouping import GROUPINGS
@@ -109,7 +108,6 @@ def test_help_texts_name_what_there_is():
     tables = (
         (RunConfig, "method", {**METHODS, **GROUPINGS}),
         (RunConfig, "importance", IMPORTANCE),
-        (RunConfig, "auto_augment", POLICIES),
         (CompareRequest, "importance", IMPORTANCE),
         (LandscapeRequest, "align", ALIGNMENTS),
         (ReproduceRequest, "scale", SCALES),
@@ -152,7 +150,7 @@ MISSING = {
     f"{FUSE} --method kf-linear --importance deeplift --out a.safetensors": ("captum", "baselines"),
     f"{FUSE} --method otfusion --out a.safetensors": ("POT", "baselines"),
     f"{FUSE} --method transformer-otfusion --out a.safetensors": ("POT", "baselines"),
-    f"{FUSE} --augment 1 --auto-augment cifar10 --out a.safetensors": ("torchvision", "data"),
+    "train --out others --epochs 1 --augment policy=cifar10": ("torchvision", "data"),
     f"{FUSE} --record record": ("pyarrow", "data"),
     "evaluate parents/parent-0.safetensors --data parquet": ("pyarrow", "data"),
     "evaluate parents/parent-0.safetensors --data folder": ("Pillow", "data"),

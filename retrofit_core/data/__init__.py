@@ -10,7 +10,7 @@ from pathlib import Path
 from torch import Tensor
 
 from ..system.files import digest_of, json_of
-from . import cifar, digits, folders, medmnist, mnist, parquet, tiny_imagenet
+from . import cifar, digits, folders, medmnist, mnist, parquet
 from .datasets import DATASETS, DataSet, plain, recognise
 from .images import Constants, Images, check_images, normalisation
 from .sizes import Fit, fit_to
@@ -27,7 +27,6 @@ FORMATS: tuple[Callable[[Path, str], SplitFiles | None], ...] = (
     partial(cifar.find, "cifar10"),
     partial(cifar.find, "cifar100"),
     medmnist.find,
-    tiny_imagenet.find,
 )
 
 

@@ -92,19 +92,12 @@ def augmented(padding: int, mirror: bool, policy: str | None, pixels: Tensor, ge
     return auto_augment(pixels, policy, generator) if policy else pixels
 
 
-def copies(
-    images: Images, rows: Tensor, count: int, generator: torch.Generator, policy: str | None = None
-) -> tuple[Tensor, Tensor]:
-    """Images followed by `count` augmented copies of each: pixels (n + n count, C, H, W) uint8 and labels.
-
-    Random crop, flip (if the data set allows it) and AutoAugment if a policy is given, as in training.
-
-    Raises:
-        ValueError: as in `auto_augment`.
-    """
+def copies(images: Images, rows: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Images followed by `count` copies of each, cropped and flipped (if the data set allows it) as in training: pixels
+    (n + n count, C, H, W) uint8 and labels."""
     pixels, labels = images.pixels(rows), images.labels[rows]
     padding = usual_padding(images.shape)
-    moved = [augmented(padding, images.mirrors, policy, pixels, generator) for _ in range(count)]
+    moved = [augmented(padding, images.mirrors, None, pixels, generator) for _ in range(count)]
     return torch.cat([pixels, *moved]), labels.repeat(1 + count)
 
 

@@ -60,7 +60,8 @@ def read(name: str, folder: Path, split: str, channels: int = 3, fit: Fit | None
         others = [file for file, md5 in published if not check_integrity(folder / file, md5)]
         raise ValueError(
             f"{folder / others[0]} is not the published file (its MD5 differs, or it is missing), and it is a pickle, so it "
-            f"is not loaded: `python -m retrofit_core.data.download {name}` downloads all files; or convert yours to parquet."
+            f"is not loaded: torchvision.datasets.{source.__name__}(FOLDER, download=True) downloads all files; or convert yours "
+            "to parquet."
         ) from error
     pixels = np.ascontiguousarray(stored.data.transpose(0, 3, 1, 2))  # torchvision has the channels last
     return in_memory(torch.from_numpy(pixels), torch.tensor(stored.targets))

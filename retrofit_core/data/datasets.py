@@ -27,10 +27,10 @@ class DataSet:
 
 
 _FETCH = (
-    "`python -m retrofit_core.data.download {name}` fetches it to data/{name}; "
-    "or put {files} into a folder and give its path"
+    "`torchvision.datasets.{kind}('data/{name}', download=True)` fetches it in Python; or put {files} into a folder and give "
+    "its path"
 )
-_IDX = "the four IDX files of torchvision's {name} (packed or not)"
+_IDX = "the four IDX files"
 _PARQUET = "train.parquet and test.parquet (columns image, label)"
 
 
@@ -60,22 +60,22 @@ DATASETS = {
     # Measured on the training split of data/digits.py.
     "digits": DataSet(_DIGIT_NAMES, (0.3055,), (0.3759,), "it comes with scikit-learn", mirrors=False),
     "mnist": DataSet(
-        _DIGIT_NAMES, (0.1307,), (0.3081,), _FETCH.format(name="mnist", files=_IDX.format(name="MNIST")), mirrors=False
+        _DIGIT_NAMES, (0.1307,), (0.3081,), _FETCH.format(kind="MNIST", name="mnist", files=_IDX), mirrors=False
     ),
     "fashion-mnist": DataSet(
-        _FASHION, (0.2860,), (0.3530,), _FETCH.format(name="fashion-mnist", files=_IDX.format(name="FashionMNIST"))
+        _FASHION, (0.2860,), (0.3530,), _FETCH.format(kind="FashionMNIST", name="fashion-mnist", files=_IDX)
     ),
     "cifar10": DataSet(
         _CIFAR10,
         (0.4914, 0.4822, 0.4465),
         (0.247, 0.2435, 0.2616),
-        _FETCH.format(name="cifar10", files=f"cifar-10-batches-py (unpacked cifar-10-python.tar.gz) or {_PARQUET}"),
+        _FETCH.format(kind="CIFAR10", name="cifar10", files=f"the unpacked cifar-10-batches-py or {_PARQUET}"),
     ),
     "cifar100": DataSet(
         _CIFAR100,
         (0.5071, 0.4865, 0.4409),
         (0.2673, 0.2564, 0.2762),
-        _FETCH.format(name="cifar100", files=f"cifar-100-python (unpacked cifar-100-python.tar.gz) or {_PARQUET}"),
+        _FETCH.format(kind="CIFAR100", name="cifar100", files=f"the unpacked cifar-100-python or {_PARQUET}"),
     ),
     "bloodmnist": DataSet(
         _BLOOD,
@@ -84,13 +84,12 @@ DATASETS = {
         "download bloodmnist_64.npz from https://zenodo.org/records/10519652 into data/bloodmnist, or put "
         f"{_PARQUET} into a folder named bloodmnist, and give the folder's path",
     ),
-    # Class names come from the folder's words.txt or classes.json, because subsets differ.
+    # Class names come from classes.json, because subsets differ.
     "tiny-imagenet": DataSet(
         (),
         (0.480, 0.448, 0.398),
         (0.276, 0.269, 0.282),
-        "unpack http://cs231n.stanford.edu/tiny-imagenet-200.zip, or put train.parquet and val.parquet (columns image, "
-        "label) into a folder named tiny-imagenet, and give the folder's path",
+        "put train.parquet and val.parquet (columns image, label) into a folder named tiny-imagenet, and give the folder's path",
         size=64,
     ),
     "imagenet": DataSet(

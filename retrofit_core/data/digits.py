@@ -4,7 +4,6 @@ import numpy as np
 import torch
 
 from .images import Content, in_memory
-from .sampling import drawn_fifths
 
 
 def read(split: str) -> Content:
@@ -22,9 +21,10 @@ def read(split: str) -> Content:
     from sklearn.datasets import load_digits  # imported here: takes half a second
 
     images, labels = load_digits(return_X_y=True)  # (1797, 64), (1797,)
-    in_test = np.zeros(len(labels), dtype=bool)
-    for label, fifth in enumerate(drawn_fifths(np.bincount(labels).tolist())):
-        in_test[labels == label] = fifth
+    in_test, draw = np.zeros(len(labels), dtype=bool), np.random.default_rng(0)
+    for label in range(10):
+        members = np.flatnonzero(labels == label)
+        in_test[members[draw.permutation(len(members))[: round(len(members) / 5)]]] = True
     rows = np.flatnonzero(in_test == (split == "test"))
     pixels = np.rint(images[rows].reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)  # (N, 8, 8)
     return in_memory(torch.from_numpy(pixels).unsqueeze(1), torch.from_numpy(labels[rows].astype(np.int64)))

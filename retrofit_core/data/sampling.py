@@ -1,8 +1,5 @@
-"""Draw balanced samples, and test splits for data without one."""
+"""Draw balanced samples."""
 
-from collections.abc import Iterable
-
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -40,14 +37,3 @@ def balanced(labels: Tensor, n: int, *, rows: Tensor | None = None, generator: t
         members = (classes == label).nonzero().flatten()
         turn[members] = torch.arange(len(members))
     return rows[turn.argsort(stable=True)[:n]]
-
-
-def drawn_fifths(counts: Iterable[int]) -> list[np.ndarray]:
-    """Draw a test split: for each class size a mask (count,) bool with one fifth true, the same on every machine."""
-    draw = np.random.default_rng(0)
-    fifths = []
-    for count in counts:
-        fifth = np.zeros(count, dtype=bool)
-        fifth[draw.permutation(count)[: round(count / 5)]] = True
-        fifths.append(fifth)
-    return fifths

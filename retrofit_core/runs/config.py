@@ -47,10 +47,7 @@ class RunConfig:
     )
     splits: str | None = setting(None, "JSON file with each parent's training rows.", read=path)
     samples: int = setting(400, "Fusion samples, balanced over the classes.", AT_LEAST_ONE)
-    augment: int = setting(0, "Number of augmented copies of each fusion sample to add.", COUNT)
-    auto_augment: str | None = setting(
-        None, "AutoAugment policy for these copies: cifar10, imagenet, svhn. Default: only shifts and flips."
-    )
+    augment: int = setting(0, "Number of shifted and flipped copies of each fusion sample to add.", COUNT)
     importance_samples: int = setting(400, "Samples per parent for computing importance scores.", AT_LEAST_ONE)
     seed: int = same_as(TrainConfig, "seed")
     memory: int | None = setting(
@@ -112,8 +109,8 @@ class RunConfig:
         Raises:
             ValueError: unknown or missing fields.
         """
-        if isinstance(facts, dict) and facts.get("weights") == "auto":  # earlier versions could choose
-            facts = {name: value for name, value in facts.items() if name != "weights"}
+        if isinstance(facts, dict):  # earlier versions could choose
+            facts = {name: value for name, value in facts.items() if GONE.get(name, FIELDS) != value}
         if not isinstance(facts, dict) or not facts.get("models") or set(facts) - set(FIELDS):
             raise ValueError(f"a run's config needs 'models' and knows only {sorted(FIELDS)}. Found {facts!r:.200}.")
         lists = {name: tuple(facts[name]) for name in ("models", "mean", "std") if facts.get(name) is not None}
@@ -172,6 +169,8 @@ def commands(runs: Iterable[tuple[RunConfig, TrainConfig | None]]) -> str:
     return "\n".join(lines)
 
 
+#: Settings of earlier versions, with the only value that a run still may have.
+GONE = {"weights": "auto", "auto_augment": None}
 #: Names of a run's own settings, as opposed to options of methods.
 FIELDS = tuple(field.name for field in dataclasses.fields(RunConfig))
 

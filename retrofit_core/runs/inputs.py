@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data import Images, channel_advice, check_images, load
-from ..data.augment import POLICIES, copies
+from ..data.augment import copies
 from ..data.images import Constants
 from ..data.sampling import balanced
 from ..data.splits import read_splits
@@ -68,10 +68,6 @@ def check_choices(config: RunConfig) -> None:
         )
     for name in ("importance_data", "fusion_from"):
         check_setting(settings_of(RunConfig)[name], getattr(config, name))
-    if config.auto_augment is not None:
-        find(POLICIES, config.auto_augment, "AutoAugment policy")
-        if not config.augment:
-            raise ValueError("an AutoAugment policy needs augmented copies: say how many of each image with --augment.")
     if config.splits is not None:
         return
     if method.takes.uses_data and (config.fusion_from or "parent0") == "parent0":
@@ -133,7 +129,7 @@ def read_inputs(config: RunConfig) -> Inputs:
     parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
     chosen = _balanced(train, config.samples, fusion_rows(config, parts), config.seed)
     generator = torch.Generator().manual_seed(config.seed)
-    pixels, labels = copies(train, chosen, config.augment, generator, config.auto_augment)
+    pixels, labels = copies(train, chosen, config.augment, generator)
     return Inputs(
         models,
         train,

@@ -99,7 +99,7 @@ def test_a_strangers_pickle_is_never_loaded(tmp_path, publish, file):
     for split in ("train", "test"):
         with pytest.raises(
             ValueError,
-            match=rf"{file} is not the published file .* `python -m retrofit_core.data.download cifar10` downloads",
+            match=rf"{file} is not the published file .* torchvision.datasets.CIFAR10\(FOLDER, download=True\) downloads",
         ):
             load(tmp_path, split)
     assert not os.path.exists(marker)

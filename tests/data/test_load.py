@@ -69,7 +69,7 @@ def test_data_sets_are_recognised_by_their_plain_names(name, key):
         ("nowhere", "there is no folder nowhere"),
         (
             "data/cifar10",
-            "`python -m retrofit_core.data.download cifar10` fetches it to data/cifar10; or put cifar-10-batches-py",
+            r"`torchvision.datasets.CIFAR10\('data/cifar10', download=True\)` fetches it .*; or put the unpacked cifar",
         ),
         ("MNIST", "data set 'mnist' is not at MNIST: .* put the four IDX files"),
     ],
