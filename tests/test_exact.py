@@ -135,7 +135,7 @@ def observed():
 
 def surveyed(models):
     networks = dict(zip("abc", [*models, cnn(seed=2).float()], strict=True))
-    landscape = Landscape(resolution=3, images=20, directions=2, path_points=3, precision="float32")
+    landscape = Landscape(resolution=3, images=20, directions=2, path_points=3)
     plan = landscape.plan(networks, "abc", IMAGES, device="cpu")
     with observed() as seen:
         list(landscape.run(plan))

@@ -173,7 +173,6 @@ def test_a_run_is_surveyed_printed_and_written(said, record):
         ),
         (["run", "--through", "parent 0, parent 1, average"], "are on one line"),
         (["nothing"], "nothing is not a run record"),
-        (["run", "--norms", "none"], "norms"),
         (["run", "--tuned", "run/finetunings/gone"], "there is no fine-tuning gone"),
     ],
 )

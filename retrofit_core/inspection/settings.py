@@ -1,12 +1,8 @@
 """Settings of a landscape. No torch: the command line derives its options from these fields."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from ..system.settings import SEED, Range, Value, setting
-
-#: BatchNorm statistics between the networks.
-Norms = Literal["estimated", "interpolated"]
 
 
 @dataclass(frozen=True)
@@ -17,15 +13,6 @@ class LandscapeSettings(Value):
     images: int = setting(256, "images per point, balanced over the classes", Range(2))
     seed: int = setting(0, "determines the images; the same seed gives the same numbers", SEED)
     margin: float = setting(0.3, "margin of the grid around the networks, as a share of their extent", Range(0, 10))
-    norms: Norms = setting(
-        "estimated",
-        "BatchNorm statistics at each point: re-estimated on the images, or interpolated like the weights",
-    )
-    precision: Literal["auto", "float32", "bfloat16"] = setting(
-        "auto",
-        "precision of the grid's matrix products; auto: bfloat16 for large networks if the processor is faster with "
-        "it. Networks, paths and flatness are always measured in float32",
-    )
     path_points: int = setting(11, "points along the path between two networks, including its ends", Range(3, 1001))
     radius: float = setting(
         0.1,

@@ -47,7 +47,8 @@ class LandscapeConfig(FollowUp):
             ValueError: missing or invalid content.
         """
         try:
-            landscape = Landscape(**content["landscape"])
+            old = ("norms", "precision")  # which earlier versions had
+            landscape = Landscape(**{name: value for name, value in content["landscape"].items() if name not in old})
             return cls(tuple(content["through"]), content["align"], landscape, content.get("tuned"))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"these are not settings of a landscape: {error}") from error

@@ -17,7 +17,6 @@ FACTS: dict[str, Any] = {
     "resolution": 5,
     "seed": 3,
     "norms": "estimated",
-    "precision": "float32",
     "device": "cpu",
     "radius": 1.0,
     "clip": None,

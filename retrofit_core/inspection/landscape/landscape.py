@@ -57,11 +57,6 @@ class Plan:
             "flatness": networks * (settings.directions + 1) if settings.directions else 0,
         }
 
-    @property
-    def precision(self) -> torch.dtype | None:
-        """Precision of the grid's products; None: the weights'."""
-        return torch.bfloat16 if self.facts["precision"] == "bfloat16" else None
-
 
 @dataclass(frozen=True)
 class Landscape(LandscapeSettings):
@@ -99,21 +94,16 @@ class Landscape(LandscapeSettings):
             )
         drawn = balanced(images.labels, self.images, generator=torch.Generator().manual_seed(self.seed))
         picked = devices.pick(device)
-        mixtures = Mixtures(ordered, images.inputs(drawn), images.labels[drawn], norms=self.norms, device=picked)
+        mixtures = Mixtures(ordered, images.inputs(drawn), images.labels[drawn], device=picked)
         through_plane = plane(list(mixtures.weights), mixtures.names)
         xs, ys = (self._axis(through_plane.coordinates[:, axis]) for axis in (0, 1))
-        low_precision = devices.autocast_dtype(self.precision, picked) == torch.bfloat16
-        # Small networks are fast anyway, and weights other than float32 were a deliberate choice.
-        gains = self.precision != "auto" or mixtures.is_large
-        low_precision &= gains and mixtures.weights.dtype == torch.float32
         facts = {
             "data": images.name,
             "split": images.split,
             "images": self.images,
             "resolution": self.resolution,
             "seed": self.seed,
-            "norms": self.norms if mixtures.has_statistics else "none",
-            "precision": "bfloat16" if low_precision else str(mixtures.weights.dtype).split(".")[1],
+            "norms": "estimated" if mixtures.has_statistics else "none",
             "device": str(picked),
             "radius": self.radius * through_plane.coordinates[1, 0].item(),
             "clip": self.clip,
@@ -179,7 +169,7 @@ def path_between(mixtures: Mixtures, first: str, last: str, points: int, monitor
     shares = torch.zeros(points, len(mixtures.names), dtype=torch.float64)
     shares[:, ends[0]] = 1 - t
     shares[:, ends[1]] += t
-    losses, accuracies = mixtures.measure(shares, monitor=monitor).T.tolist()
+    losses, accuracies = mixtures.measure(shares, monitor).T.tolist()
     return Path(mixtures.names[ends[0]], mixtures.names[ends[1]], tuple(t.tolist()), tuple(losses), tuple(accuracies))
 
 
@@ -195,7 +185,7 @@ def rise_around(
     angles = 2 * pi * torch.arange(directions, dtype=torch.float64) / directions
     circle = radius * torch.stack([angles.cos(), angles.sin()], 1)
     points = torch.cat([torch.zeros(1, 2, dtype=torch.float64), circle])
-    measured = mixtures.measure(plane_through.shares(points, index), monitor=monitor)
+    measured = mixtures.measure(plane_through.shares(points, index), monitor)
     centre, *around = measured[:, 0].tolist()
     rises = [loss - centre for loss in around]
     return Rise(mixtures.names[index], radius, sum(rises) / len(rises), max(rises))
@@ -216,7 +206,7 @@ def _cells(plan: Plan, survey: Survey, monitor: Monitor) -> Work:
     for picture in plan.cells:
         for row, column in picture.tolist():
             point = torch.stack([plan.xs[column], plan.ys[row]])[None]
-            (measured,) = plan.mixtures.measure(plan.plane.shares(point), plan.precision, monitor)
+            (measured,) = plan.mixtures.measure(plan.plane.shares(point), monitor)
             grids = {name: grid.clone() for name, grid in grids.items()}
             grids["loss"][row, column], grids["accuracy"][row, column] = measured
             grids["finished"][row, column] = True

@@ -1,32 +1,27 @@
 """Loss and accuracy of mixtures of networks at many points of weight space, with images decoded and normalised once."""
 
 from collections.abc import Mapping
-from contextlib import nullcontext
-from functools import reduce
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.functional import cross_entropy, pad
+from torch.nn.functional import cross_entropy
 
 from ...networks.norm_statistics import has_statistics
 from ...system import device as devices
 from ...system.duplicates import duplicate
 from ...system.monitor import Monitor
-from ..settings import Norms
 from .plane import flat, parameters, statistics, views
 
 #: Most bytes of a layer's outputs per pass: what CPU caches hold, and what keeps a GPU busy.
 PASS_BYTES = {"cpu": 8 * 2**20, "cuda": 256 * 2**20}
-#: A pass may be this much larger in reduced precision: numbers take half, and weights are rounded once per pass.
-REDUCED = 8
 
 
 class Mixtures:
     """Networks of one architecture, and the loss and accuracy of their mixtures on some images.
 
-    A mixture has the weights sum_i a_i W_i; the shares a_i sum to one. Mixtures run one by one, with images in parts that fit
-    into CPU caches.
+    A mixture has the weights sum_i a_i W_i; the shares a_i sum to one. Its BatchNorms normalise by statistics of all images at
+    that point. Mixtures run one by one, with images in parts that fit into CPU caches.
     """
 
     def __init__(
@@ -35,7 +30,6 @@ class Mixtures:
         inputs: Tensor,
         labels: Tensor,
         *,
-        norms: Norms = "estimated",
         device: torch.device | None = None,
     ) -> None:
         """Copy the networks' weights, without changing them.
@@ -44,8 +38,6 @@ class Mixtures:
             networks: name -> network, alike (`weights.check_alike`).
             inputs: (n, ...) normalised.
             labels: (n,) int64.
-            norms: BatchNorm statistics: "estimated" exactly at each point over the images, or "interpolated" like the
-                weights.
         """
         self.names = tuple(networks)
         self.device = device or torch.device("cpu")
@@ -55,42 +47,27 @@ class Mixtures:
         self.inputs = inputs.to(self.device, self.weights.dtype)
         self.labels = labels.to(self.device)
         self.has_statistics = any(has_statistics(model) for model in models)
-        self.norms = norms
         self._buffers = self.weights[:, :0]
         if self._statistics:
             self._buffers = torch.stack([flat(statistics(model)) for model in models]).to(self.weights)
         with torch.inference_mode(False):
-            self._template = with_sliced_pools(models[0]).to(self.device).eval()
-            self._network = with_batch_statistics(self._template) if self._is_estimated else self._template
-        self._bytes = _largest_output(self._template, self.inputs[:1])
-        self.is_large = self._bytes * len(self.inputs) > PASS_BYTES[self.device.type] // 2
-        """Whether products take most of the time of a pass"""
-
-    @property
-    def _is_estimated(self) -> bool:
-        return self.has_statistics and self.norms == "estimated"
-
-    def images_at_once(self, precision: torch.dtype | None = None) -> int:
-        """Images per pass: all if statistics are estimated over them."""
-        if self._is_estimated:
-            return len(self.inputs)
-        limit = PASS_BYTES[self.device.type] * (REDUCED if precision == torch.bfloat16 else 1)
-        return max(1, min(len(self.inputs), limit // max(1, self._bytes)))
+            self._template = duplicate(models[0]).to(self.device).eval()
+            self._network = with_batch_statistics(self._template) if self.has_statistics else self._template
+        fitting = PASS_BYTES[self.device.type] // max(1, _largest_output(self._template, self.inputs[:1]))
+        self.images_at_once = max(1, min(len(self.inputs), fitting))
 
     @devices.exact()
     @torch.inference_mode()
-    def measure(self, shares: Tensor, precision: torch.dtype | None = None, monitor: Monitor | None = None) -> Tensor:
+    def measure(self, shares: Tensor, monitor: Monitor | None = None) -> Tensor:
         """(P, 2) float64 on the CPU: mean cross entropy and accuracy (%) of mixtures (P, k).
 
-        Args:
-            precision: of products, torch.bfloat16 or None for the weights'.
         Raises:
             Cancelled: on the monitor's request, between two passes.
         """
         measured = []
         for share in shares:
             (monitor or Monitor()).check()
-            measured.append(_loss_and_accuracy(self._logits(share, self.inputs, precision), self.labels))
+            measured.append(_loss_and_accuracy(self._logits(share), self.labels))
         return torch.stack(measured)
 
     @devices.exact()
@@ -98,33 +75,26 @@ class Mixtures:
     def measure_network(self, index: int) -> Tensor:
         """(2,) float64: mean cross entropy and accuracy (%) of a network with its own BatchNorm statistics."""
         tensors = views(self.weights[index], self._parameters) | views(self._buffers[index], self._statistics)
-        parts = [
-            functional_call(self._template, tensors, (x.clone(),)) for x in self.inputs.split(self.images_at_once())
-        ]
+        parts = [functional_call(self._template, tensors, (x.clone(),)) for x in self.inputs.split(self.images_at_once)]
         return _loss_and_accuracy(torch.cat(parts), self.labels)
 
-    def _logits(self, share: Tensor, inputs: Tensor, precision: torch.dtype | None) -> Tensor:
+    def _logits(self, share: Tensor) -> Tensor:
         """(n, classes) outputs of a mixture (k,)."""
         # Skip trailing networks without shares: those of the plane come first.
         used = int(share.nonzero().max()) + 1
         mixed = share[:used].to(self.weights)
         tensors = views(mixed @ self.weights[:used], self._parameters)
-        if not self._is_estimated:
-            for name, tensor in views(mixed @ self._buffers[:used], self._statistics).items():
-                # Extrapolated variances may be negative.
-                tensors[name] = tensor.clamp_min(0) if name.endswith("running_var") else tensor
-        reduced = precision == torch.bfloat16
-        if reduced and inputs.dim() == 4:
-            inputs = inputs.contiguous(memory_format=torch.channels_last)  # faster in bfloat16
-        with torch.autocast(self.device.type, torch.bfloat16) if reduced else nullcontext():
-            parts = inputs.split(self.images_at_once(precision))
-            return torch.cat([functional_call(self._network, tensors, (x.clone(),)) for x in parts])
+        if self.has_statistics:  # of all images
+            return functional_call(self._network, tensors, (self.inputs.clone(),))
+        tensors |= views(mixed @ self._buffers[:used], self._statistics)
+        parts = self.inputs.split(self.images_at_once)
+        return torch.cat([functional_call(self._network, tensors, (x.clone(),)) for x in parts])
 
 
 def with_batch_statistics(model: nn.Module) -> nn.Module:
     """A copy whose BatchNorms normalise by the batch's mean and (population) variance."""
     with torch.inference_mode(False):
-        twin = with_sliced_pools(model)
+        twin = duplicate(model)
         for module in twin.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 module.track_running_stats = False
@@ -155,45 +125,3 @@ def _largest_output(model: nn.Module, x: Tensor) -> int:
         for hook in hooks:
             hook.remove()
     return largest
-
-
-# --- max pooling as a maximum of slices: the same values, and up to ten times as fast on a CPU ---------------------------
-# PyTorch's own kernel also records the index of each maximum, which takes most of its time for channels-first layouts.
-
-
-class SlicedMaxPool(nn.Module):
-    """nn.MaxPool2d without dilation, indices or ceil mode."""
-
-    def __init__(self, pool: nn.MaxPool2d) -> None:
-        super().__init__()
-        self.window, self.stride, self.padding = (_pair(size) for size in (pool.kernel_size, pool.stride, pool.padding))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., H, W) -> (..., H', W')"""
-        if any(self.padding):
-            rows, columns = self.padding
-            x = pad(x, (columns, columns, rows, rows), value=float("-inf"))
-        for axis, window, stride in zip((-2, -1), self.window, self.stride, strict=True):
-            last = x.shape[axis] - window
-            slices = (x.narrow(axis, first, last + 1) for first in range(window))
-            strided = [part[..., ::stride, :] if axis == -2 else part[..., ::stride] for part in slices]
-            x = reduce(torch.maximum, strided)
-        return x
-
-
-def with_sliced_pools(model: nn.Module) -> nn.Module:
-    """A copy of a network with max pools replaced where possible."""
-    twin = duplicate(model)
-    for name, module in list(twin.named_modules()):
-        if type(module) is nn.MaxPool2d and name and _is_plain(module):
-            parent, _, child = name.rpartition(".")
-            setattr(twin.get_submodule(parent), child, SlicedMaxPool(module))
-    return twin
-
-
-def _is_plain(pool: nn.MaxPool2d) -> bool:
-    return _pair(pool.dilation) == (1, 1) and not pool.return_indices and not pool.ceil_mode
-
-
-def _pair(size: int | tuple[int, ...]) -> tuple[int, int]:
-    return (size, size) if isinstance(size, int) else (size[0], size[1])

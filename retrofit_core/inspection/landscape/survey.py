@@ -98,7 +98,7 @@ class Survey:
     """(rows, columns) bool"""
     markers: tuple[Marker, ...]
     facts: dict[str, Any]
-    """Facts for a caption: data, split, images, resolution, seed, norms, precision, device, radius, clip"""
+    """Facts for a caption: data, split, images, resolution, seed, norms, device, radius, clip"""
     paths: tuple[Path, ...] = ()
     rises: tuple[Rise, ...] = ()
     done: int = 0
@@ -121,15 +121,12 @@ class Survey:
         """What the picture shows, and how it was measured."""
         facts = self.facts
         rows, columns = self.loss.shape
-        norms = {
-            "estimated": " BatchNorm: statistics re-estimated at each point, on the same images.",
-            "interpolated": " BatchNorm: statistics interpolated like the weights.",
-        }
-        precision = " Products of the grid in bfloat16." if facts["precision"] == "bfloat16" else ""
+        estimated = facts["norms"] == "estimated"
+        norms = " BatchNorm: statistics re-estimated at each point, on the same images." if estimated else ""
         first, second, third = self.through
         return (
             f"The plane through {first}, {second} and {third}; {columns} x {rows} points, {facts['images']} images "
-            f"of {facts['data']} ({facts['split']}), seed {facts['seed']}.{norms.get(facts['norms'], '')}{precision}"
+            f"of {facts['data']} ({facts['split']}), seed {facts['seed']}.{norms}"
         )
 
     def to_json(self) -> dict[str, Any]:
