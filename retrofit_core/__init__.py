@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from .methods import METHODS
     from .networks.architectures import build
     from .networks.checkpoints import load_model, save_model
-    from .networks.heads import joined_heads
     from .networks.outputs import giving_logits
     from .runs.leaderboard import compare
     from .system.runtime import Runtime
@@ -48,7 +47,6 @@ __all__ = [
     "fuse",
     "giving_logits",
     "importance_scores",
-    "joined_heads",
     "load_model",
     "permuted",
     "save_model",
@@ -78,7 +76,6 @@ _HOMES = {
     "fuse": "fusion.algorithm",
     "giving_logits": "networks.outputs",
     "importance_scores": "fusion.importance.scoring",
-    "joined_heads": "networks.heads",
     "load_model": "networks.checkpoints",
     "permuted": "fusion.permutation",
     "save_model": "networks.checkpoints",

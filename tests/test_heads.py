@@ -1,4 +1,4 @@
-"""Heads: classes that differ are refused or joined, and outputs that are not fused are named."""
+"""Heads: classes that differ are refused, and outputs that are not fused are named."""
 
 import copy
 from types import SimpleNamespace
@@ -8,17 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core import METHODS, fuse, joined_heads, load_model, save_model
+from retrofit_core import METHODS, fuse
 from retrofit_core.methods import RETROFITTING
-from retrofit_core.networks.architectures import build
 from retrofit_core.system.refusals import Notice
 from tests.families import CLASSES_TWICE, JOINS, early
 from tests.marks import each_case, spread
 from tests.networks import initialised, normal, seeded
 from tests.plain import least_squares, matched, projected, put
 from tests.properties import assert_close, assert_same_tensors
-
-LOW, HIGH = ["a", "b", "c"], ["d", "c"]
 
 
 def classifier(outputs, seed=0):
@@ -28,55 +25,12 @@ def classifier(outputs, seed=0):
 # --- different classes ---------------------------------------------------------------------------------------------------
 
 
-def test_joined_heads_keep_their_outputs_and_never_prefer_an_unknown_class():
-    networks, x = [classifier(3), classifier(2, 1)], normal(50, 4)
-    before = copy.deepcopy([network.state_dict() for network in networks])
-    first, second = joined_heads(networks, [LOW, HIGH])  # a, b, c, d
-    one, two = (network(x) for network in networks)
-    assert_close(first(x)[:, :3], one, 1e-12)
-    assert_close(first(x)[:, 3], one.mean(1), 1e-12)
-    assert_close(second(x)[:, [3, 2]], two, 1e-12)
-    assert_close(second(x)[:, [0, 1]], two.mean(1)[:, None].expand(-1, 2), 1e-12)
-    assert first(x).argmax(1).tolist() == one.argmax(1).tolist()
-    for network, state in zip(networks, before, strict=True):
-        assert all(torch.equal(value, state[name]) for name, value in network.state_dict().items())
-
-
-def test_joined_networks_can_be_saved_and_fused(tmp_path):
-    spec = {"architecture": "mlp", "sizes": [4, 6, 2]}
-    joined = joined_heads([build(spec, seed=seed) for seed in range(2)], [["a", "b"], ["c", "d"]])
-    save_model(joined[0], tmp_path / "a.safetensors", classes=["a", "b", "c", "d"])
-    again, metadata = load_model(tmp_path / "a.safetensors")
-    assert metadata["classes"] == ["a", "b", "c", "d"]
-    x = torch.randn(30, 4)
-    assert_close(again(x), joined[0](x), 1e-6)
-    fused = METHODS["KF-Linear"](joined, x, head="ensemble", device="cpu").model
-    assert fused(x).shape == (30, 4)
-    conv = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Conv2d(3, 2, 1, bias=False), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    assert joined_heads([conv], [["a", "b"]])[0](torch.randn(2, 1, 6, 6)).shape == (2, 2)
-
-
-def test_joined_heads_refuse_what_they_cannot_know():
-    square = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
-    with pytest.raises(ValueError, match="'0', '1'.*head=NAME"):
-        joined_heads([square], [LOW])
-    x = torch.randn(5, 3)
-    assert_close(joined_heads([square, square], [LOW, HIGH + ["e"]], head="1")[0](x)[:, :3], square(x), 1e-6)
-    with pytest.raises(ValueError, match="each occurs once"):
-        joined_heads([square], [["a", "a", "b"]])
-    with pytest.raises(ValueError, match="one for each"):
-        joined_heads([square], [])
-    with pytest.raises(ValueError, match="are none"):
-        joined_heads([square], [["a", "b"]])
-
-
 def test_networks_that_name_other_classes_are_refused():
     networks: list[Any] = [classifier(3), classifier(3, 1)]
-    for network, names in zip(networks, (LOW, ["d", "e", "f"]), strict=True):
-        network.classes = names
-    with pytest.raises(ValueError, match=r"parent 0 tells a, b, c apart, and parent 1 d, e, f.*joined_heads"):
+    for network, names in zip(networks, ("abc", "def"), strict=True):
+        network.classes = list(names)
+    with pytest.raises(ValueError, match=r"parent 0 tells a, b, c apart, and parent 1 d, e, f.*last layer for all"):
         METHODS["KF-Linear"](networks, normal(20, 4))
-    METHODS["Ensemble"](joined_heads(networks, [network.classes for network in networks]), normal(20, 4), device="cpu")
     networks[1].classes = ["a", "c", "b"]
     with pytest.raises(ValueError, match="a, c, b"):
         METHODS["Ensemble"](networks, normal(20, 4))

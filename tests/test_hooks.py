@@ -103,6 +103,15 @@ def test_hooks_that_only_look_change_nothing_and_see_tensors(name, make):
     assert seen and all(type(output) is torch.Tensor for output in seen)
 
 
+def test_weights_of_networks_whose_hooks_differ_are_not_averaged():
+    parents = pair()
+    parents[1].block.register_forward_hook(negated)
+    with pytest.raises(ValueError, match="run different code: the code of parent 0 .* than parent 1 does: a hook"):
+        METHODS["Average"](parents, X)
+    with pytest.raises(ValueError, match="different forward hooks: 'negated' of layer 'block'"):
+        METHODS["Average"](parents, None)
+
+
 def test_hooks_that_collect_outside_what_the_network_reads_are_followed():
     """As transformers collects hidden states."""
     collected = []

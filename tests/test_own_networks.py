@@ -209,6 +209,17 @@ def test_a_worker_takes_code_from_where_the_user_named_it_not_from_the_records_f
     assert "a stranger ran" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("named", ["mynet.py:small", "mynet:small"])
+def test_the_environment_names_files_of_the_folder_in_which_it_was_typed(mynet, named, monkeypatch, tmp_path):
+    monkeypatch.chdir(mynet.parent)
+    monkeypatch.setenv(user_code.VARIABLE, named)
+    user_code.allowed()
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path / "runs")  # as a worker, which inherits the environment
+    user_code._files.clear()
+    assert user_code.allowed() == ["mynet:small"] and user_code._files["mynet:small"] == mynet
+
+
 # --- checkpoints ----------------------------------------------------------------------------------
 
 

@@ -1,7 +1,6 @@
 """Weights that cannot be written as they stand: computed ones are refused by whatever writes, shared ones are found."""
 
 import copy
-import re
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,6 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune, remove_weight_norm
 from torch.nn.utils import weight_norm as old_weight_norm
 
-from retrofit_core.fusion.eligibility import check_inputs
 from retrofit_core.methods import METHODS
 from tests.families import TIED
 from tests.flat import fuse
@@ -46,16 +44,11 @@ def pruned(layer):
 
 
 KINDS = {
-    "weight_norm": (parametrizations.weight_norm, r"\(WeightNorm\).*remove_parametrizations\(.*'2'\), 'weight'\)"),
-    "old weight_norm": (old_weight_norm, r"\(weight_norm\).*remove_weight_norm\(.*'2'\), 'weight'\)"),
-    "spectral_norm": (parametrizations.spectral_norm, r"\(SpectralNorm\).*remove_parametrizations"),
-    "pruning": (pruned, r"\(pruning\).*torch.nn.utils.prune.remove"),
-    "own": (lambda layer: parametrize.register_parametrization(layer, "weight", Doubled()), r"\(Doubled\)"),
-    "bias": (
-        lambda layer: parametrize.register_parametrization(layer, "bias", Doubled()),
-        r"\(Doubled\).*remove_parametrizations\(.*'2'\), 'bias'\)",
-    ),
-    "hook": (recomputed, r"\(its own code\)"),
+    "weight_norm": parametrizations.weight_norm,
+    "old weight_norm": old_weight_norm,
+    "pruning": pruned,
+    "bias": lambda layer: parametrize.register_parametrization(layer, "bias", Doubled()),
+    "hook": recomputed,
 }
 REMOVALS = {
     "weight_norm": lambda layer: parametrize.remove_parametrizations(layer, "weight"),
@@ -68,7 +61,7 @@ DATA = (normal(20, 6), torch.arange(20) % 4)
 
 def with_computed_weight(kind: str, seed: int = 0) -> nn.Module:
     model = mlp(seed=seed)
-    KINDS[kind][0](model[2])
+    KINDS[kind](model[2])
     model.eval()
     with torch.no_grad():
         model(normal(2, 6))
@@ -78,14 +71,10 @@ def with_computed_weight(kind: str, seed: int = 0) -> nn.Module:
 @each_case("kind", KINDS)
 def test_the_layer_and_the_way_out_are_named(kind):
     model = with_computed_weight(kind)
-    name = "bias" if kind == "bias" else "weight"
-    sentence = rf"parent 1: the {name} of layer '2' is computed from other tensors before each call.*{KINDS[kind][1]}"
-    with pytest.raises(ValueError, match=r"parent 1: the \w+ of layer '2' is computed"):
-        check_inputs([mlp(), model], DATA[0], target=None, least=1, method="anything")
-    with pytest.raises(ValueError) as refusal:
+    sentence = rf"the {'bias' if kind == 'bias' else 'weight'} of layer '2' is computed from .* Make it plain first: "
+    with pytest.raises(ValueError, match=f"parent 1: {sentence}"):
         fuse([mlp(), model], DATA, seed=0)
-    assert re.search(sentence, str(refusal.value))
-    with pytest.raises(ValueError, match="the target: the"):
+    with pytest.raises(ValueError, match=f"the target: {sentence}"):
         fuse([mlp(), mlp(seed=1)], DATA, target=model)
 
 
@@ -184,9 +173,7 @@ def adapted(seed):
 @each_case("method", WRITING)
 def test_every_method_that_writes_weights_refuses_factors_before_any_work(method):
     parents = [adapted(seed) for seed in (1, 2)]
-    with pytest.raises(
-        ValueError, match=r"(parent 0|ancestor): layer '2' holds 'lora_\w+' and 'lora_\w+', whose factors .*Merge"
-    ):
+    with pytest.raises(ValueError, match=r"(parent 0|ancestor): '2' holds an adapter, whose factors .*Merge"):
         METHODS[method](parents, (normal(20, 6), labels(20, 3)), **options_for(method, parents, 3))
 
 
@@ -194,5 +181,5 @@ def test_networks_of_peft_are_to_be_merged_first():
     parents = [adapted(seed) for seed in (1, 2)]
     for parent in parents:
         parent.peft_config, parent.merge_and_unload = {"default": SimpleNamespace(peft_type="LORA")}, None
-    with pytest.raises(ValueError, match=r"Merge them into the weights first: model.merge_and_unload\(\)"):
+    with pytest.raises(ValueError, match=r"Merge them into the weights first, as model.merge_and_unload\(\)"):
         METHODS["KF-Linear"](parents, (normal(20, 6), labels(20, 3)))

@@ -19,12 +19,6 @@ def compiled(part):
     return torch.compile(part, backend="eager")  # the compiler's front end alone
 
 
-class Decorated(nn.Sequential):
-    @torch.compile(backend="eager")
-    def forward(self, x):
-        return self[2](self[1](self[0](x)))
-
-
 def in_place(net):
     net.compile(backend="eager")
     return net
@@ -35,17 +29,10 @@ def a_part_in_place(net):
     return net
 
 
-def its_forward(net):
-    net.forward = compiled(net.forward)
-    return net
-
-
 WRAPPED = {
     "compiled": compiled,
     "compiled in place": in_place,
     "a part in place": a_part_in_place,
-    "its forward": its_forward,
-    "its class": lambda net: Decorated(*net),
     "DataParallel": nn.DataParallel,
     "DataParallel of compiled": lambda net: nn.DataParallel(compiled(net)),
     "AveragedModel": torch.optim.swa_utils.AveragedModel,

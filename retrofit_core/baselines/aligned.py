@@ -311,7 +311,7 @@ def _check_matching(groups: Sequence[Group], targets: Sequence[Group], name: str
         if group.fixed and group.width != target.width:
             raise ValueError(
                 f"{name} has {group.width} classes and the fused network {target.width}; class c is fused with class c. "
-                "Give all of them the same classes (joined_heads)."
+                "Give all of them the same classes."
             )
     if len(groups) != len(targets):
         raise ValueError(

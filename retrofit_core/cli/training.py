@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from ..system.settings import COUNT, setting
+from ..system.settings import setting
 from ..training.config import TrainConfig
 from .application import command
 from .checks import check_alone, check_folder, check_replaced
@@ -22,9 +22,6 @@ class TrainRequest(Json, Overwrite):
     """Parameters of `retrofit train`, besides the training config."""
 
     resume: bool = setting(False, "Resume where the same command stopped.")
-    only: int | None = setting(
-        None, "Train only this parent, numbered from 0, for example to train each on another machine.", COUNT
-    )
     record: Path | None = setting(
         None,
         "Instead, fine-tune the fused network of this finished run, on its whole training set, by the paper's schedule.",
@@ -57,9 +54,7 @@ def train_command(context: typer.Context, asked: TrainRequest) -> None:
     folder = asked.out or Path("parents")
     check_folder(folder, "--out")
     with advised(AGAIN), progress(asked.json) as monitor:
-        parents = train_parents(
-            config, folder, only=asked.only, resume=asked.resume, overwrite=asked.overwrite, monitor=monitor
-        )
+        parents = train_parents(config, folder, resume=asked.resume, overwrite=asked.overwrite, monitor=monitor)
     splits = config.splits(folder)
     if asked.json:
         return print_json({"parents": parents, "splits": splits})

@@ -106,7 +106,7 @@ def check_alike(nets: Sequence[Network]) -> None:
         if in_place and len(set(counts)) > 1:
             raise ValueError(
                 f"level {ours.name!r}: the parents have {counts[:-1]} classes and the fused network {counts[-1]}; class c is "
-                "fused with class c. Give all of them the same classes (joined_heads)."
+                "fused with class c. Give all of them the same classes."
             )
         positions = [_positions(net, number) for net in nets]
         if not ours.mixes and len(set(positions)) > 1:

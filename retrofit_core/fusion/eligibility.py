@@ -88,7 +88,7 @@ def check_outputs(models: Sequence[nn.Module], inputs: Inputs) -> tuple[int, ...
     if len(set(shapes)) > 1:
         raise ValueError(
             f"the networks have {' and '.join('x'.join(map(str, shape)) for shape in shapes)} classes; class c is fused with "
-            "class c. Give all of them the same classes (joined_heads)."
+            "class c. Give all of them the same classes."
         )
     return shapes[0]
 

@@ -36,8 +36,7 @@ def check_same_classes(classes: Mapping[str, Sequence[str]]) -> None:
         if numbered[0] == numbered[1] and [*map(_plain, have)] != [*map(_plain, names)]:
             raise ValueError(
                 f"{first} tells {_listed(have)} apart, and {who} {_listed(names)}: class c would be fused with another class. "
-                "Give all of them the same classes in one order: retrofit_core.joined_heads(networks, classes) gives each the "
-                "outputs of all."
+                "Give each a last layer for all classes, in one order."
             )
 
 

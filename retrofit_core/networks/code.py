@@ -5,7 +5,6 @@ strides, attention heads and activation functions are no tensors.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -66,15 +65,15 @@ def check_same_code(networks: Sequence[nn.Module], inputs: Inputs, names: Sequen
         inputs: samples, of which the first two are run, or none.
         names: of the networks, for messages.
     Raises:
-        ValueError: names the network, and a hook or an attribute that differs.
+        ValueError: names the network.
     """
     check_same_settings(networks, names)
     if not count_of(inputs):
         for network, name in zip(networks[1:], names[1:], strict=True):
-            if found := _other_hooks(networks[0], network, names[0]):
+            if other := set(_hooks(network)) ^ set(_hooks(networks[0])):
                 raise ValueError(
-                    f"{name}: {found}. Whether that changes what it computes shows on data only: pass some "
-                    "samples, or remove the hooks."
+                    f"{name} and {names[0]} have different forward hooks: {min(other)[1]!r} of layer {min(other)[0]!r}. Whether "
+                    "that changes what it computes shows on data only: pass some samples, or remove the hooks."
                 )
         return
     stand_in = duplicate(networks[0])
@@ -86,10 +85,9 @@ def check_same_code(networks: Sequence[nn.Module], inputs: Inputs, names: Sequen
             tensor.copy_(state[key])
         once, again = (_outputs(network, inputs) for _ in range(2))
         if once is not None and not _differ(once, again) and _differ(once, _outputs(stand_in, inputs)):
-            hooks = _other_hooks(networks[0], network, names[0])
             raise _refusal(
-                f"the code of {names[0]} computes something else with the weights of {name} than {name} does"
-                + (f" ({hooks})" if hooks else _attribute(networks[0], network)),
+                f"the code of {names[0]} computes something else with the weights of {name} than {name} does: a hook or an "
+                "attribute may differ",
                 names[0],
             )
 
@@ -130,44 +128,15 @@ def _difference(first: nn.Module, other: nn.Module) -> tuple[str, str] | None:
     return None
 
 
-def _other_hooks(first: nn.Module, other: nn.Module, name: str) -> str:
-    """The first module whose forward hooks differ, in words; empty if there is none.
-
-    Args:
-        name: of the first network.
-    """
-    here, there = _hook_names(first), _hook_names(other)
-    for path in there | here:
-        theirs, ours = (" and ".join(map(repr, hooks.get(path, ()))) or "none" for hooks in (there, here))
-        if theirs != ours:
-            where = f"layer {path!r}" if path else "the network itself"
-            return f"the forward hooks of {where} are {theirs}, and in {name} {ours}"
-    return ""
-
-
-def _hook_names(model: nn.Module) -> dict[str, list[str]]:
-    """The names of each module's forward hooks."""
+def _hooks(model: nn.Module) -> list[tuple[str, str]]:
+    """Layer and name of each forward hook."""
     tables = ("_forward_pre_hooks", "_forward_hooks")
-    return {
-        path: [_name(hook) for table in tables for hook in vars(module)[table].values()]
+    return [
+        (path, getattr(getattr(hook, "func", hook), "__qualname__", type(hook).__name__))
         for path, module in model.named_modules()
-    }
-
-
-def _name(function: Any) -> str:
-    function = function.func if isinstance(function, partial) else function
-    return getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
-
-
-def _attribute(first: nn.Module, other: nn.Module) -> str:
-    """The first plain attribute that differs, as the rest of a sentence; empty if there is none."""
-    modules = dict(first.named_modules())
-    for path, module in other.named_modules():
-        here, there = vars(modules.get(path, module)), vars(module)
-        for name, value in there.items():
-            if isinstance(value, bool | int | float | str) and here.get(name, value) != value:
-                return f" ({f'{path}.{name}'.lstrip('.')} is {value!r}, and {here[name]!r} in the former)"
-    return ""
+        for table in tables
+        for hook in vars(module)[table].values()
+    ]
 
 
 def _outputs(model: nn.Module, inputs: Inputs) -> Tensor | None:

@@ -60,9 +60,10 @@ def canonical(name: str) -> str:
 
 
 def absolute(name: str) -> str:
-    """The name with the whole path of its file, if it names one."""
+    """The name with the whole path of its file, if it names one or a module in the current folder."""
     module, _, function = name.rpartition(":")
-    return f"{os.path.realpath(Path(module).expanduser())}:{function}" if module.endswith(".py") else name
+    file = Path(module if module.endswith(".py") else f"{module}.py").expanduser()
+    return f"{os.path.realpath(file)}:{function}" if module.endswith(".py") or file.is_file() else name
 
 
 # --- who may name what ----------------------------------------------------------------------------
@@ -89,7 +90,9 @@ def allow(arch: object) -> None:
 
 def allowed() -> list[str]:
     """The factories that this process's user named, without folders."""
-    allow(os.environ.get(VARIABLE, ""))
+    if names := names_in(os.environ.get(VARIABLE)):
+        os.environ[VARIABLE] = ",".join(map(absolute, names))  # for workers, which run elsewhere
+        allow(os.environ[VARIABLE])
     return list(_files)
 
 

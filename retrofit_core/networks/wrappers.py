@@ -1,7 +1,6 @@
 """Networks in torch's wrappers, such as torch.compile and DataParallel, which compute the same."""
 
 import copy
-from types import MethodType
 
 from torch import fx, nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
@@ -9,14 +8,12 @@ from torch.optim.swa_utils import AveragedModel
 
 #: Wrappers that hold the network as `module`.
 PARALLEL = (DataParallel, DistributedDataParallel, AveragedModel)
-#: Attribute where torch.compile keeps the original.
-ORIGINAL = "_torchdynamo_orig_callable"
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
     """The same network and tensors, running the original code, so that hooks fire and it can be traced.
 
-    Removes, at the top and around submodules, torch.compile (of a module, in place, or of `forward`), DataParallel,
+    Removes, at the top and around submodules, torch.compile (of a module, or in place), DataParallel,
     DistributedDataParallel and AveragedModel. Anything else is returned unchanged.
     """
     return _unwrapped(model, {})
@@ -33,18 +30,11 @@ def _unwrapped(module: nn.Module, known: dict[int, nn.Module]) -> nn.Module:
 def _uncompiled(module: nn.Module, known: dict[int, nn.Module]) -> nn.Module:
     """A module other than torch's wrappers, with original code for itself and its submodules."""
     parts = {name: part if part is None else _unwrapped(part, known) for name, part in module._modules.items()}
-    own, forward = vars(module).get("forward"), type(module).forward
-    compiled = getattr(module, "_compiled_call_impl", None) is not None or hasattr(own, ORIGINAL)
-    by_class = hasattr(forward, ORIGINAL) and not hasattr(forward, "_torchdynamo_disable")
-    by_class &= own is None or hasattr(own, ORIGINAL)
-    if compiled or by_class or any(part is not module._modules[name] for name, part in parts.items()):
+    compiled = getattr(module, "_compiled_call_impl", None) is not None
+    if compiled or any(part is not module._modules[name] for name, part in parts.items()):
         module = copy.copy(module)  # shares its dictionaries and tensors
         module.__dict__["_modules"] = parts
         module.__dict__.pop("_compiled_call_impl", None)
-        if hasattr(own, ORIGINAL):
-            del module.__dict__["forward"]
-        if by_class:
-            module.__dict__["forward"] = MethodType(getattr(forward, ORIGINAL), module)
     return module
 
 

@@ -124,8 +124,6 @@ def train_parents(
     """
     _check(config)  # before reading any file
     folder, monitor = Path(folder), monitor or Monitor()
-    if only is not None and not 0 <= only < config.parts:
-        raise ValueError(f"--only {only}: a split of {config.parts} parts has the parents 0 to {config.parts - 1}.")
     pixels = config.mean, config.std, config.size
     images = load(config.data, "train", *pixels)
     tested = load(config.data, "test", *pixels) if test and has_split(config.data, "test") else None

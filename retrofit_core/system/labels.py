@@ -41,17 +41,12 @@ def check_classes(labels: Tensor, classes: int, reader: str, network: str = "the
 def why_no_labels(labels: Tensor) -> str | None:
     """Why these are not labels (one integer per sample) and what to pass; None if they are."""
     dtype, shape = labels.dtype, tuple(labels.shape)
-    whole = not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
-    if labels.ndim == 1:
-        return None if whole else f"the labels are {dtype}, but classes are whole numbers. Pass labels.long()."
-    said = f"labels of shape {shape} are not one whole number for each sample."
-    if labels.ndim == 2 and shape[1] == 1 and whole:
-        return f"{said} Pass labels[:, 0]."
-    if labels.ndim == 2 and shape[1] > 1 and ((labels == 0) | (labels == 1)).all():
-        if (labels.sum(1) == 1).all():
-            return f"{said} Pass labels.argmax(1), because these are one-hot."
-        return f"{said} Several labels per sample are not supported: omit the labels."
-    return f"{said} Omit what is not the class of a sample."
+    if labels.ndim == 1 and not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool):
+        return None
+    return (
+        f"labels of shape {shape}, {dtype}, are not one whole number for each sample. Pass labels.long(); of a column "
+        "labels[:, 0]; of one-hot rows labels.argmax(1); omit what is not the class of a sample."
+    )
 
 
 def as_labels(labels: object) -> Tensor:
