@@ -94,3 +94,24 @@ def test_streams_get_one_grouping_and_the_mean_of_their_scores():
     assert torch.equal(stem.labels, last.labels) and torch.equal(stem.scores, last.scores)
     assert last.grouping == {"algorithm": "stream"}
     assert stem.scores.sum() == pytest.approx(2.0)
+
+
+class Normalised(nn.Module):
+    """Subtracts numbers that it keeps from its inputs."""
+
+    def __init__(self, mean=0.0):
+        super().__init__()
+        self.register_buffer("mean", torch.full((6,), mean))
+        self.up, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(self.up(x - self.mean).relu())
+
+
+def test_a_gradient_fit_keeps_the_numbers_that_parent_0_computes_with():
+    one, other, x = initialised(Normalised(), 0), Normalised(0.7).double().eval(), normal(60, 6)
+    other.load_state_dict({**one.state_dict(), "mean": other.mean})
+    with torch.no_grad():
+        other.up.bias += 0.7 * other.up.weight.sum(1)  # the same function
+        fused = METHODS["KF-Gradient"]([one, other], x, device="cpu").model
+        torch.testing.assert_close(fused(x), one(x), rtol=1e-6, atol=1e-8)

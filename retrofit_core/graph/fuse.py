@@ -63,7 +63,7 @@ class Fusion:
         #: The heads of each attention in each network
         self.heads: list[list[Heads]] = []
         #: Parameters and buffers that are not fitted and not yet written
-        self.carried, traced = _carried(nets[-1]), nets[-1].spaces.spaces
+        self.carried = _carried(nets[-1])
         if descends:
             nets = [*map(in_blocks, nets)]
         else:
@@ -95,10 +95,11 @@ class Fusion:
         check_scores(nets[:-1], task.importance, self.own_data)
         self.reports: list[LevelReport] = []
         kept = {space for space, writers in self.groups.writers.items() if not writers}
-        if descends:  # blocks train their parameters, and keep buffers of neurons inside
+        if descends:  # blocks train their parameters, and keep parent 0's buffers inside
             spaces = enumerate(self.fused.spaces.spaces)
-            written = {name for k, space in spaces if k not in kept for name, _ in space.axes}
-            self.carried -= self.fused.graph.trained | ({name for space in traced for name, _ in space.axes} - written)
+            self.carried &= {
+                name for k, space in spaces if k not in kept for name, _ in space.axes
+            } - self.fused.graph.trained
         for *_, ours in self.heads:  # their spaces are not grouped
             for number, places in ours.places:
                 kept |= set(self.fused.columns[number][places.flatten(), 0].tolist())
