@@ -79,7 +79,6 @@ ANSWERED = {
     "compare nothing.pt": (2, "no checkpoint at nothing.pt"),
     "evaluate nothing.pt": (2, "no checkpoint at nothing.pt"),
     "train --epochs many": (2, "Invalid value for '--epochs'"),
-    "reproduce": (2, "name a table"),
 }
 
 
