@@ -16,7 +16,6 @@ from retrofit_core.inspection.analysis import SEEDS, Analysis, analyse
 from retrofit_core.inspection.analysis.accuracy import answers_by_level
 from retrofit_core.inspection.analysis.groups import agreement
 from retrofit_core.inspection.analysis.networks import fused_networks
-from retrofit_core.inspection.analysis.plane import at
 from retrofit_core.networks.architectures import build
 from retrofit_core.system.runtime import Runtime
 from tests import reference
@@ -301,58 +300,6 @@ def test_targets_and_outputs_are_rows_of_the_level(name, cases):
             assert (gaps.indices.diff() > 0).all()  # in the order of the rows, none twice
 
 
-# --- the plane -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["mlp", "cnn", "cnn, gradient", "mlp, three parents of other widths"])
-def test_the_loss_on_the_plane_is_the_loss_of_those_weights_on_the_rows(name, cases):
-    """Parents' weights mapped in loops, directions orthonormalised by QR, losses summed over rows."""
-    case, analysis = cases(name)
-    steps = [reference.described(parent) for parent in case.parents]
-    positions = [position for position, module in enumerate(case.parents[0]) if hasattr(module, "weight")]
-    fused, before = reference.described(case.result.model), None
-    for index, (level, report) in enumerate(zip(analysis.levels, case.result.levels, strict=True)):
-        step, read = fused[positions[index]], reference.run(fused[: positions[index]], case.x.double().numpy())
-        x = reference.input_rows(step, read)
-        x = np.hstack([x, np.ones((len(x), 1))])
-        z = list(direct_rows(case))[index][1].numpy()
-        s, groups = report.scores.numpy(), as_groups(report.labels, report.width)
-        V = np.vstack([step[1].reshape(len(step[1]), -1).T, step[2][None]])
-        mapped = [reference.own_weights(step, positions[index], before, k) for k, step in enumerate(steps)]
-        P, start = [], 0
-        W0 = np.hstack(mapped)
-        for width in report.widths[:2]:
-            neurons = set(range(start, start + width))
-            P.append(np.stack([reference.target(W0, s, [j for j in g if j in neurons] or g) for g in groups], 1))
-            start += width
-        T = np.stack([reference.target(z, s, group) for group in groups], 1)
-        totals = np.array([sum(s[j] for j in group) for group in groups])
-        energy = sum(s[j] * np.sum(z[:, j] ** 2) for j in range(len(s)))
-
-        def loss(W, x=x, T=T, totals=totals, energy=energy):
-            return float(np.sum((x @ W - T) ** 2, 0) @ totals / energy)
-
-        Q, R = np.linalg.qr(np.stack([(parent - V).ravel() for parent in P], 1))
-        Q, R = Q * np.sign(np.diag(R)), R * np.sign(np.diag(R))[:, None]
-        for (px, py), parent, mark in zip(R.T, P, level.plane["marks"][1:], strict=True):
-            assert (mark["x"], mark["y"]) == pytest.approx((px, py), abs=1e-6)
-            assert mark["loss"] == pytest.approx(loss(parent), rel=1e-4)
-        for px, py in ((0.7, -1.1), (-0.4, 0.3), (2.0, 1.0)):
-            expected = loss(V + (Q @ np.array([px, py])).reshape(V.shape))
-            assert at(level.plane["quadratic"], px, py) == pytest.approx(expected, rel=1e-4, abs=1e-6)
-        before = {"widths": report.widths, "groups": groups}
-
-
-def test_with_one_parent_the_second_axis_is_the_steepest_way_down(cases):
-    for level in cases("mlp, one parent compressed")[1].levels:
-        plane = level.plane
-        assert [mark["name"] for mark in plane["marks"]] == ["fused", "parent 0"]
-        assert plane["axes"][1] == "the steepest way down at parent 0"
-        _, _, gy, _, hxy, _ = plane["quadratic"]
-        assert gy + hxy * plane["marks"][1]["x"] < 0  # downwards along y, from the parent
-
-
 # --- as a whole ------------------------------------------------------------------------------------------------------
 
 
@@ -366,7 +313,7 @@ def test_is_deterministic_and_leaves_everything_as_it_was():
     assert torch.equal(torch.random.get_rng_state(), state)
     assert case.parents[0].training and not case.parents[1].training
     for left, right in zip(first.levels, second.levels, strict=True):
-        assert left.plane == right.plane and left.agreement == right.agreement
+        assert left.agreement == right.agreement
         for name in ("kept", "targets", "outputs"):
             assert torch.equal(getattr(left, name), getattr(right, name))
     assert first.accuracy == second.accuracy
@@ -394,7 +341,7 @@ def test_a_saved_analysis_comes_back(name, cases, tmp_path):
     for fact in ("accuracy", "samples", "missing", "seconds"):
         assert getattr(back, fact) == getattr(analysis, fact)
     for left, right in zip(back.levels, analysis.levels, strict=True):
-        assert (left.name, left.agreement, left.plane) == (right.name, right.agreement, right.plane)
+        assert (left.name, left.agreement) == (right.name, right.agreement)
         for name in right.scores:
             assert torch.equal(left.scores[name], right.scores[name])
             assert torch.equal(left.labels[name], right.labels[name])

@@ -53,7 +53,6 @@ def invented(run: Run, *, seeds: int = 3, without: str = "") -> Analysis:
                 torch.tensor(generator.random(m)),
                 targets,
                 targets * 0.9,
-                {},
             )
         )
     accuracy = [95.0, *(94.0 - 7.5 * (index >= 1) for index in range(len(levels)))]

@@ -18,14 +18,12 @@ from ...fusion.importance import IMPORTANCE, Uniform, as_importance
 from ...fusion.importance.scoring import check_scores, parents_scores
 from ...fusion.results import FusionResult, LevelReport
 from ...fusion.samples import as_inputs, parents_data
-from ...fusion.targets import Targets
 from ...fusion.task import Task
 from ...graph.blocks import Block
 from ...graph.centring import bias_of_logits
-from ...graph.fit import ClosedForm, less_stream, mapped, parents_weights
+from ...graph.fit import ClosedForm
 from ...graph.fuse import tokens_of
 from ...graph.groups import Groups, alike
-from ...graph.layers import weight_of
 from ...graph.walk import Step, Walk, side_by_side
 from ...networks.copies import copies
 from ...networks.inputs import count_of, leaves_of, moved
@@ -39,7 +37,6 @@ from ...system.settings import settings_of
 from .accuracy import accuracy_by_level
 from .groups import agreement, regrouped
 from .networks import fused_networks
-from .plane import loss_plane, parent_weights
 from .record import Analysis, LevelAnalysis
 
 #: Most test images: half a percentage point is five of them.
@@ -216,9 +213,9 @@ def _level(
         before: the earlier levels.
     """
     layer, number, report, device = step.layer, step.number, reports[step.number], step.device
-    used, labels, m = scores[config["importance"]], report.labels.to(device), len(report.labels)
+    m = len(report.labels)
     A = report.target_weights.to(device)
-    parts, why = None, _why_no_plane(groups, reports, number)
+    parts = None
     if layer.table or layer.mixes or isinstance(layer, Block):
         sums = step.of_neurons()
     else:
@@ -238,35 +235,9 @@ def _level(
             fit = None if layer.table else form
             gram = alike([zz, *others.values()]) if others else fit.solve(step, sums, parts).gram if fit else zz
             labelled = regrouped(retrofit.grouping, gram, scores, report, number, config["importance"], config["seed"])
-    plane: dict[str, Any] = {"why": why}
-    if not why:
-        W0 = parents_weights(step, groups, parts)[:, :m]
-        parents = parent_weights(W0, used, labels, report.widths, report.width)
-        totals = used.new_zeros(report.width).index_add_(0, labels, used)
-        energy = (used @ sums.zz.diagonal()[:m]).item() or 1.0
-        missing = Targets(torch.cat([A, less_stream(step)]), totals)
-        plane = loss_plane(sums, missing, energy, weight_of(layer, groups.fused.weights).to(device), parents)
     kept, targets, outputs = _compare(step, groups, report, A, config["seed"])
     of_scores = {name: s.cpu() for name, s in scores.items()}
-    return LevelAnalysis(report.name, of_scores, labelled, agreement(labelled), kept, targets, outputs, plane)
-
-
-def _why_no_plane(groups: Groups, reports: Sequence[LevelReport], number: int) -> str:
-    """Why a level's loss on the plane through the parents' weights is not known; empty: it is."""
-    layer = groups.fused.layers[number]
-    if layer.table or isinstance(layer, Block):
-        return "the level is not affine in its weights, so its loss is not quadratic."
-    if reports[number].weights is not None:
-        return (
-            "what it is fitted to are directions within heads, in which parents' neurons have no weights of their own."
-        )
-    if layer.functions:
-        return "an activation function comes before the sum of the level's outputs, so its loss is not quadratic."
-    read = torch.cat([groups.fused.inputs(op)[0][:, 0] for op in layer.operations]).unique().tolist()
-    of_heads = any(reports[by].weights is not None for space in read if space >= 0 for by in groups.writers[space][:1])
-    if of_heads or not mapped(groups, number):
-        return "the level does not read its inputs neuron by neuron, so parents' weights cannot be put on them."
-    return ""
+    return LevelAnalysis(report.name, of_scores, labelled, agreement(labelled), kept, targets, outputs)
 
 
 def _compare(step: Step, groups: Groups, report: LevelReport, A: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:

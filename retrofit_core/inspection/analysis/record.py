@@ -33,8 +33,6 @@ class LevelAnalysis:
     """(r, d) targets T of random rows; float16 on disk, like the outputs"""
     outputs: Tensor
     """(r, d) fitted outputs of the same rows"""
-    plane: dict[str, Any]
-    """quadratic [c, gx, gy, hxx, hxy, hyy], marks, axes and unit; or why there is none"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +67,7 @@ class Analysis:
         with files.replacing(folder / "analysis.npz") as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
         levels = [
-            {"name": level.name, "importance": list(level.scores), "agreement": level.agreement, "plane": level.plane}
+            {"name": level.name, "importance": list(level.scores), "agreement": level.agreement}
             for level in self.levels
         ]
         files.write(folder / "analysis.json", json.dumps({**vars(self), "levels": levels}, indent=1))
@@ -110,5 +108,4 @@ def _read_level(facts: dict[str, Any], arrays: Mapping[str, np.ndarray], index: 
         kept=read("kept"),
         targets=read("targets").float() * scale,
         outputs=read("outputs").float() * scale,
-        plane=facts["plane"],
     )
