@@ -58,7 +58,7 @@ def _application(
 
 
 def command(name: str, *options: inspect.Parameter, kind: type[TyperCommand] = TyperCommand) -> Callable[[T], T]:
-    """Register a function of `asked`, a value whose fields are the command's own arguments and options.
+    """Register a function of `request`, a value whose fields are the command's own arguments and options.
 
     Errors are printed as one sentence on standard error; an interruption prints no traceback.
 
@@ -68,7 +68,7 @@ def command(name: str, *options: inspect.Parameter, kind: type[TyperCommand] = T
 
     def register(function: T) -> T:
         hints = get_type_hints(function)
-        value = hints["asked"]
+        value = hints["request"]
         positional = {field.name for field in dataclasses.fields(value) if not field.kw_only}
         parameters = options_of(value, arguments=positional)
         overridden = {parameter.name for parameter in parameters}
@@ -79,7 +79,7 @@ def command(name: str, *options: inspect.Parameter, kind: type[TyperCommand] = T
                 with _notices_printed():
                     _allow_typed(context)
                     beside = {"context": context} if "context" in hints else {}
-                    function(asked=value_of(context, value), **beside)
+                    function(request=value_of(context, value), **beside)
             except ValueError as error:
                 say("Error:", error, to=err)
                 raise typer.Exit(2) from None

@@ -34,12 +34,12 @@ class EvaluateRequest(Json):
 
 
 @command("evaluate", *options_of(RunConfig, *READING))
-def evaluate_command(context: typer.Context, asked: EvaluateRequest) -> None:
+def evaluate_command(context: typer.Context, request: EvaluateRequest) -> None:
     """Evaluate networks: accuracy, overall and per class, loss and calibration error.
 
     Example: `retrofit evaluate fused.safetensors --data cifar10`
     """
-    check_checkpoints(asked.models)
+    check_checkpoints(request.models)
     from ..data import load
     from ..networks.checkpoints import load_model, read_metadata
     from ..system import device as devices
@@ -48,21 +48,21 @@ def evaluate_command(context: typer.Context, asked: EvaluateRequest) -> None:
     config = config_of(context)
     picked = devices.pick(config.device)
     measured: dict[str, dict[str, Any]] = {}
-    networks, names = [], names_apart(["ensemble", *map(str, asked.models)])[1:]
-    with progress(asked.json) as monitor:
-        for path, name in zip(asked.models, names, strict=True):
+    networks, names = [], names_apart(["ensemble", *map(str, request.models)])[1:]
+    with progress(request.json) as monitor:
+        for path, name in zip(request.models, names, strict=True):
             metadata = read_metadata(path)
             pixels = [getattr(config, name) or metadata.get(name) for name in ("mean", "std", "size")]
-            images = load(config.data, asked.split, *pixels)
+            images = load(config.data, request.split, *pixels)
             model, _ = load_model(path, config.arch, like=images)
             networks.append(model.to(picked))
             measured[name] = evaluate(model, images, monitor=monitor)
-        if asked.ensemble:
+        if request.ensemble:
             measured["ensemble"] = evaluate(ensemble(networks), images, monitor=monitor)
-    if asked.json:
+    if request.json:
         single = next(iter(measured.values())) if len(measured) == 1 else {}
         return print_json({**single, "networks": measured, "classes": list(images.classes)})
-    say_normalisation(config, asked.models, images)
+    say_normalisation(config, request.models, images)
     files = [Path(name).name for name in measured]
     short = [
         f"{file} ({Path(name).parent})" if files.count(file) > 1 else file
@@ -95,23 +95,23 @@ class AppRequest:
 
 
 @command("app")
-def app_command(asked: AppRequest) -> None:
+def app_command(request: AppRequest) -> None:
     """Open the workbench in the browser. Only this machine can reach it, and it loads nothing from the internet."""
     require("streamlit", "app")
-    folder, runs = app_folder(), asked.runs.absolute()
-    headless = not (asked.browser and sys.stdout.isatty())
+    folder, runs = app_folder(), request.runs.absolute()
+    headless = not (request.browser and sys.stdout.isatty())
     flags = [f"--server.headless={str(headless).lower()}", "--server.showEmailPrompt=false"]
     # Otherwise, Streamlit collects garbage (0.1 s with torch loaded) after every run of a page, before it sends it.
     flags.append("--runner.postScriptGC=false")
-    flags += [f"--server.port={asked.port}"] if asked.port else []
+    flags += [f"--server.port={request.port}"] if request.port else []
     words = [sys.executable, str(folder / "shell" / "serve.py"), "run", str(folder / "shell" / "main.py"), *flags]
     # Users run the commands shown in the workbench next to the runs folder, where data sets are in `data`.
     data = os.pathsep.join(filter(None, [str(runs.parent / "data"), os.environ.get("RETROFIT_DATA")]))
     environment = {**os.environ, "RETROFIT_RUNS": str(runs), "RETROFIT_DATA": data}
-    if asked.results:
-        environment["RETROFIT_RESULTS"] = os.pathsep.join(str(path.absolute()) for path in asked.results)
-    if asked.arch:
-        environment[user_code.VARIABLE] = ",".join(map(user_code.absolute, asked.arch))
+    if request.results:
+        environment["RETROFIT_RESULTS"] = os.pathsep.join(str(path.absolute()) for path in request.results)
+    if request.arch:
+        environment[user_code.VARIABLE] = ",".join(map(user_code.absolute, request.arch))
         # Names of modules are relative to the current folder, where neither the server nor its workers are.
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
     say("Ctrl-C stops the workbench; its tab reconnects after a restart.")
@@ -143,7 +143,7 @@ class LearnRequest(Overwrite):
 
 
 @command("learn")
-def learn_command(asked: LearnRequest) -> None:
+def learn_command(request: LearnRequest) -> None:
     """Open an interactive explanation of the method in the browser: one file that needs neither a server nor Python.
 
     You can email the file to students, or publish it on a web page.
@@ -153,16 +153,16 @@ def learn_command(asked: LearnRequest) -> None:
     import webbrowser
 
     usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "retrofit-workbench", "learn.html")
-    file = (asked.out or usual).absolute()
+    file = (request.out or usual).absolute()
     if file.is_dir():
-        raise ValueError(f"--out {asked.out} is a folder. Name a file, such as {file / usual.name}.")
+        raise ValueError(f"--out {request.out} is a folder. Name a file, such as {file / usual.name}.")
     check_folder(file.parent, "--out")
-    check_replaced([file], overwrite=asked.overwrite or asked.out is None)
+    check_replaced([file], overwrite=request.overwrite or request.out is None)
     file.parent.mkdir(parents=True, exist_ok=True)
     folder = str(app_folder().parent)
     if folder not in sys.path:
         sys.path.append(folder)
     importlib.import_module("retrofit_app.learn").save(file)  # the core imports nothing of the workbench by name
     say(f"The page is {file}.")
-    if asked.browser and sys.stdout.isatty():
+    if request.browser and sys.stdout.isatty():
         webbrowser.open(file.as_uri())

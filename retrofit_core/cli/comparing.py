@@ -52,7 +52,7 @@ class CompareRequest(Json, Overwrite):
 
 
 @command("compare", *options_of(RunConfig, without=("method",)), kind=OfMethods)
-def compare_command(context: typer.Context, asked: CompareRequest) -> None:
+def compare_command(context: typer.Context, request: CompareRequest) -> None:
     """Run many methods on the same parents and rank the results, with intervals and costs; or one method with one setting at
     several values (`--over`).
 
@@ -64,37 +64,37 @@ def compare_command(context: typer.Context, asked: CompareRequest) -> None:
 
     Example: `retrofit compare a.safetensors b.safetensors --splits splits.json --methods kf-linear --over ridge=0.01x,0.1x,1x`
     """
-    if not asked.models:
+    if not request.models:
         raise ValueError("name at least one checkpoint.")
-    records = asked.records or (Path("runs") if asked.over else None)
-    if records is None and (context.params["analyse"] or asked.jobs > 1):
+    records = request.records or (Path("runs") if request.over else None)
+    if records is None and (context.params["analyse"] or request.jobs > 1):
         raise ValueError("--analyse and --jobs keep what they make in records: name their folder (--records).")
-    for option, folder in (("--out", asked.out), ("--records", records)):
+    for option, folder in (("--out", request.out), ("--records", records)):
         check_folder(folder, option)
     names = ("leaderboard.json", "leaderboard.csv")
-    check_replaced([asked.out / name for name in names] if asked.out else [], overwrite=asked.overwrite)
-    check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
+    check_replaced([request.out / name for name in names] if request.out else [], overwrite=request.overwrite)
+    check_checkpoints([*request.models, *filter(None, [context.params["base"]])])
     from ..methods import METHODS, methods_with
     from ..runs.comparison import compare_runs, configurations, swept
 
     shared = config_of(context, options=context.obj, importance=RunConfig.importance)  # the flag: several
-    configs = configurations(shared, asked.methods, asked.importance)
+    configs = configurations(shared, request.methods, request.importance)
     entries = {name for config in configs for name in METHODS[config.method].entries(config.options)}
     if lost := [name for name in context.obj if name not in entries]:
         owners = ", ".join(methods_with(lost[0]))
         raise ValueError(f"none of these methods has a setting {lost[0]!r}. Leave it out; it is a setting of {owners}.")
-    if asked.over and len(configs) > 1:
+    if request.over and len(configs) > 1:
         raise ValueError("--over changes one method with one score: name them with --methods and --importance.")
-    again = f"Run the same command again{' with --overwrite' * bool(asked.out)}"
+    again = f"Run the same command again{' with --overwrite' * bool(request.out)}"
     advice = f": finished runs in {records} are kept." if records else ", and with --records FOLDER to keep runs."
-    with advised(f"{again}{advice}"), progress(asked.json, asked.out) as monitor:
-        runs = swept(configs[0], asked.over, asked.seeds) if asked.over else configs
-        ways = {name: getattr(asked, name) for name in ("seeds", "out", "jobs")}
-        board = compare_runs(runs, records=records, with_parents=not asked.over, monitor=monitor, **ways)
-    if asked.json:
+    with advised(f"{again}{advice}"), progress(request.json, request.out) as monitor:
+        runs = swept(configs[0], request.over, request.seeds) if request.over else configs
+        ways = {name: getattr(request, name) for name in ("seeds", "out", "jobs")}
+        board = compare_runs(runs, records=records, with_parents=not request.over, monitor=monitor, **ways)
+    if request.json:
         print_json(board.to_json())
     else:
-        _print_board(board, asked.out)
+        _print_board(board, request.out)
     if not board.fused:
         raise typer.Exit(NOTHING_FUSED)
 

@@ -6,7 +6,7 @@ from .requests import ReproduceRequest
 
 
 @command("reproduce")
-def reproduce_command(asked: ReproduceRequest) -> None:
+def reproduce_command(request: ReproduceRequest) -> None:
     """Measure the paper's tables (train missing parents, fuse, evaluate), and print them beside the paper's.
 
     Results in --folder or --results are not measured again. With --report, nothing is measured; if there are no results, those
@@ -16,11 +16,11 @@ def reproduce_command(asked: ReproduceRequest) -> None:
 
     Example: `retrofit reproduce vgg11-noniid --report`
     """
-    if not asked.tables:
+    if not request.tables:
         from ..experiments.tables import TABLES
 
         raise ValueError(f"name a table, or all: {', '.join(TABLES)}.")
-    check_folder(asked.folder, "--folder")
+    check_folder(request.folder, "--folder")
     from . import reproducing
 
-    reproducing.reproduce(asked)
+    reproducing.reproduce(request)

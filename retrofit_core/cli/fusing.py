@@ -49,41 +49,41 @@ class FuseRequest(Json, Overwrite):
 
 
 @command("fuse", *options_of(RunConfig), kind=OfMethods)
-def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
+def fuse_command(context: typer.Context, request: FuseRequest) -> None:
     """Fuse parents into one network. With `--method NAME`, this help also lists the method's own options.
 
     Example: `retrofit fuse a.safetensors b.safetensors --data cifar10 --splits splits.json --method kf-linear
     --importance conductance --samples 400 --out fused.safetensors`
     """
-    folder, again = asked.record, None if asked.models else asked.record
+    folder, again = request.record, None if request.models else request.record
     if again is not None:
         check_alone(context, "without checkpoints, --record says all settings", beside=BESIDE_RECORD)
-        if context.params["analyse"] and asked.out is None:
-            return _analyse(again, asked.json)
-    elif not asked.models:
+        if context.params["analyse"] and request.out is None:
+            return _analyse(again, request.json)
+    elif not request.models:
         raise ValueError("name at least one checkpoint, or the folder of a run with --record.")
     else:
         known_name(CATALOGUE, context.params["method"], "method")
-    check_output(asked.out, folder)
+    check_output(request.out, folder)
     read = [*read_by(context.params), *filter(None, [again])]
-    check_replaced([asked.out], overwrite=asked.overwrite, read=read)
-    check_checkpoints([*asked.models, *filter(None, [context.params["base"]])])
+    check_replaced([request.out], overwrite=request.overwrite, read=read)
+    check_checkpoints([*request.models, *filter(None, [context.params["base"]])])
     from ..networks.checkpoints import save_model
     from ..runs import checkpoint_metadata, execute, read_config
     from ..runs.comparison import title
     from ..runs.inputs import read_images
 
     config = config_of(context, options=context.obj) if again is None else read_config(again)
-    check_replaced([asked.out], overwrite=asked.overwrite, read=read_by(vars(config)))
-    with progress(asked.json) as monitor:
+    check_replaced([request.out], overwrite=request.overwrite, read=read_by(vars(config)))
+    with progress(request.json) as monitor:
         result, metrics = execute(config, folder, monitor)
-    if asked.out is not None:
-        save_model(result.model, asked.out, **checkpoint_metadata(config, read_images(config, "train")))
+    if request.out is not None:
+        save_model(result.model, request.out, **checkpoint_metadata(config, read_images(config, "train")))
     networks = metrics.get("networks", {})
-    if asked.json:
+    if request.json:
         return print_json(
             {
-                "out": str(asked.out) if asked.out else None,
+                "out": str(request.out) if request.out else None,
                 "record": str(folder) if folder else None,
                 "seconds": result.seconds,
                 "config": config.to_json(),
@@ -101,11 +101,11 @@ def fuse_command(context: typer.Context, asked: FuseRequest) -> None:
     if networks:
         say_normalisation(config, config.models, read_images(config, "train"))
         out.print(networks_table(networks))
-    where = f", written to {asked.out}" if asked.out else ""
+    where = f", written to {request.out}" if request.out else ""
     out.print(f"{made_words(result.config, len(config.models))} in {result.seconds:.1f} s{where}.")
-    if asked.out and not networks:
+    if request.out and not networks:
         reading = [*pixel_words(config), *arch_words([config.arch, config.target])]
-        say_next("retrofit", "evaluate", asked.out, "--data", config.data, *reading)
+        say_next("retrofit", "evaluate", request.out, "--data", config.data, *reading)
     return None
 
 

@@ -37,7 +37,7 @@ class LandscapeRequest(Json, Overwrite):
 
 
 @command("landscape", *options_of(RunConfig, "arch", "device"), *options_of(LandscapeSettings))
-def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
+def landscape_command(context: typer.Context, request: LandscapeRequest) -> None:
     """Measure loss and accuracy on the plane through three networks, the barriers between them, and their flatness.
 
     Example: `retrofit landscape --record runs/3f2a --align git-re-basin --clip 4.6 --out landscape`
@@ -48,20 +48,20 @@ def landscape_command(context: typer.Context, asked: LandscapeRequest) -> None:
     from ..runs.landscapes import LandscapeConfig, material_of
 
     settings, device = value_of(context, Landscape), context.params["device"]
-    check_folder(asked.out, "--out")
-    check_replaced([asked.out / name for name in (JSON, CSV)] if asked.out else [], overwrite=asked.overwrite)
-    names = [name.strip() for name in asked.through.split(",")]
-    with progress(asked.json, asked.out) as monitor:
-        if asked.out is not None:  # before anything can fail, so that the workbench knows the request
-            tuned = asked.tuned.absolute().name if asked.tuned else None
-            LandscapeConfig(tuple(names), asked.align, settings, tuned).save(asked.out, asked.record)
-        network = read_tuned(asked.tuned) if asked.tuned else None
-        material = material_of(asked.record, network, align=asked.align, device=device, monitor=monitor)
+    check_folder(request.out, "--out")
+    check_replaced([request.out / name for name in (JSON, CSV)] if request.out else [], overwrite=request.overwrite)
+    names = [name.strip() for name in request.through.split(",")]
+    with progress(request.json, request.out) as monitor:
+        if request.out is not None:  # before anything can fail, so that the workbench knows the request
+            tuned = request.tuned.absolute().name if request.tuned else None
+            LandscapeConfig(tuple(names), request.align, settings, tuned).save(request.out, request.record)
+        network = read_tuned(request.tuned) if request.tuned else None
+        material = material_of(request.record, network, align=request.align, device=device, monitor=monitor)
         surveys = settings.run(settings.plan(material.networks, names, material.images(), device=device), monitor)
-        survey = keep(surveys, asked.out) if asked.out else list(surveys)[-1]
-    if asked.json:
+        survey = keep(surveys, request.out) if request.out else list(surveys)[-1]
+    if request.json:
         return print_json(survey.to_json())
-    _print_survey(survey, asked.out)
+    _print_survey(survey, request.out)
     return None
 
 

@@ -20,20 +20,20 @@ SCALE = "small"
 SHIPPED = Path("benchmarks/results/experiments")
 
 
-def _measured(asked: ReproduceRequest, names: Iterable[str]) -> dict[str, list[Result]]:
+def _measured(request: ReproduceRequest, names: Iterable[str]) -> dict[str, list[Result]]:
     """Results by table, in the runs folder and in `results`; the shipped ones if there are none and `results` is empty."""
-    here = {name: results_of(name, asked.folder, asked.results) for name in names}
-    if any(here.values()) or asked.results:
+    here = {name: results_of(name, request.folder, request.results) for name in names}
+    if any(here.values()) or request.results:
         return here
     if not SHIPPED.is_dir():
         say(
-            f"{asked.folder} contains no results. The project includes some: run the command in the project's folder, or "
+            f"{request.folder} contains no results. The project includes some: run the command in the project's folder, or "
             f"pass --results PROJECT/{SHIPPED}.",
             to=err,
         )
         return here
-    say(f"{asked.folder} contains no results. Using the project's: {SHIPPED}.", to=err)
-    return {name: results_of(name, asked.folder, [SHIPPED]) for name in here}
+    say(f"{request.folder} contains no results. Using the project's: {SHIPPED}.", to=err)
+    return {name: results_of(name, request.folder, [SHIPPED]) for name in here}
 
 
 def _scales(words: str | None) -> Sequence[str]:
@@ -43,8 +43,8 @@ def _scales(words: str | None) -> Sequence[str]:
 
 def _tables(names: Iterable[str]) -> list[Table]:
     """These tables, each once; "all" means all."""
-    asked = {name if name == "all" else known_name(TABLES, name, "table"): None for name in names}
-    return [TABLES[name] for name in (TABLES if "all" in asked else asked)]
+    wanted = {name if name == "all" else known_name(TABLES, name, "table"): None for name in names}
+    return [TABLES[name] for name in (TABLES if "all" in wanted else wanted)]
 
 
 def _columns(tables: Sequence[Table], columns: str | None) -> set[str] | None:
@@ -53,37 +53,37 @@ def _columns(tables: Sequence[Table], columns: str | None) -> set[str] | None:
     return None if columns is None else {find(known, name.strip(), "column").name for name in columns.split(";")}
 
 
-def reproduce(asked: ReproduceRequest) -> None:
+def reproduce(request: ReproduceRequest) -> None:
     """Measure tables, printing results as they come, and print the tables."""
-    tables = _tables(asked.tables)
-    columns = _columns(tables, asked.columns)
-    failed = None if asked.report else _measure(tables, columns, asked)
-    scales = _scales(asked.scale if asked.report else asked.scale or SCALE)
-    results = _measured(asked, [table.name for table in tables])
-    tabled = report(results, scales, columns, root=str(asked.folder))
+    tables = _tables(request.tables)
+    columns = _columns(tables, request.columns)
+    failed = None if request.report else _measure(tables, columns, request)
+    scales = _scales(request.scale if request.report else request.scale or SCALE)
+    results = _measured(request, [table.name for table in tables])
+    tabled = report(results, scales, columns, root=str(request.folder))
     print(markdown(tabled), end="")
     if failed:
         raise typer.Exit(SOME_FAILED)
 
 
-def _measure(tables: Sequence[Table], columns: set[str] | None, asked: ReproduceRequest) -> bool:
+def _measure(tables: Sequence[Table], columns: set[str] | None, request: ReproduceRequest) -> bool:
     """Measure what is missing; returns whether anything failed."""
     from ..experiments.configs import Cell, cells_of
     from ..experiments.work import missing, pieces, run
     from ..system.device import pick
 
-    scale = scale_of(asked.scale or SCALE)
-    beginnings = tuple(word.strip().lower() for word in (asked.methods or "").split(";"))
+    scale = scale_of(request.scale or SCALE)
+    beginnings = tuple(word.strip().lower() for word in (request.methods or "").split(";"))
     cells = [
         cell
         for table in tables
-        for cell in cells_of(table, scale.name, asked.seeds, asked.parents)
+        for cell in cells_of(table, scale.name, request.seeds, request.parents)
         if (columns is None or cell.column in columns) and cell.row.lower().startswith(beginnings)
     ]
     if not cells:
         raise ValueError(f"no row of {', '.join(table.name for table in tables)} matches --methods and --columns.")
-    pick(asked.device)  # raises once, not in every cell
-    todo = missing(cells, asked.folder, asked.results)
+    pick(request.device)  # raises once, not in every cell
+    todo = missing(cells, request.folder, request.results)
     out.print(
         f"{len(cells)} cells: {len(cells) - len(todo)} done, {len(todo)} to do. Scale {scale.name}: {scale.sentence}."
     )
@@ -100,8 +100,10 @@ def _measure(tables: Sequence[Table], columns: set[str] | None, asked: Reproduce
                 f"{measured[0]}: {results[0].refusal or f'{results[0].value:.2f}'}  ({results[0].seconds:.1f} s)"
             )
 
-        failed = run(todo, asked.folder, jobs=asked.jobs, monitor=monitor, device=asked.device, on_result=on_result)
-    out.print(f"{len(todo) - len(failed)} cells done. Results are in {asked.folder}.")
+        failed = run(
+            todo, request.folder, jobs=request.jobs, monitor=monitor, device=request.device, on_result=on_result
+        )
+    out.print(f"{len(todo) - len(failed)} cells done. Results are in {request.folder}.")
     for cell, why in failed:
         say(f"Failed: {cell}: {why}", to=err)
     return bool(failed)

@@ -34,7 +34,7 @@ class TrainRequest(Json, Overwrite):
 
 
 @command("train", *options_of(TrainConfig))
-def train_command(context: typer.Context, asked: TrainRequest) -> None:
+def train_command(context: typer.Context, request: TrainRequest) -> None:
     """Train parents on the parts of a split, ready to fuse; or fine-tune the fused network of a finished run (`--record`).
 
     A fine-tuning keeps the weights of the epoch that is best on held-out training images, or the original weights if none
@@ -44,19 +44,19 @@ def train_command(context: typer.Context, asked: TrainRequest) -> None:
 
     Example: `retrofit train --record runs/3f2a --epochs 30`
     """
-    if asked.record is not None:
+    if request.record is not None:
         check_alone(context, "--record determines the networks and the data", beside=(*OF_FINETUNING, *LOOP))
-        return _finetune(asked, asked.record, value_of(context, TrainConfig))
+        return _finetune(request, request.record, value_of(context, TrainConfig))
     from ..runs.parents import train_parents
     from ..training.files import AGAIN
 
     config = value_of(context, TrainConfig)
-    folder = asked.out or Path("parents")
+    folder = request.out or Path("parents")
     check_folder(folder, "--out")
-    with advised(AGAIN), progress(asked.json) as monitor:
-        parents = train_parents(config, folder, resume=asked.resume, overwrite=asked.overwrite, monitor=monitor)
+    with advised(AGAIN), progress(request.json) as monitor:
+        parents = train_parents(config, folder, resume=request.resume, overwrite=request.overwrite, monitor=monitor)
     splits = config.splits(folder)
-    if asked.json:
+    if request.json:
         return print_json({"parents": parents, "splits": splits})
     title = f"{Path(config.data).name}, {config.split}"
     table = new_table("parent", "test accuracy %", "training images per class", title=title)
@@ -69,7 +69,7 @@ def train_command(context: typer.Context, asked: TrainRequest) -> None:
     return say_next("retrofit", "fuse", *config.files(folder), *words)
 
 
-def _finetune(asked: TrainRequest, record: Path, training: TrainConfig) -> None:
+def _finetune(request: TrainRequest, record: Path, training: TrainConfig) -> None:
     """Fine-tune the fused network of a finished run, in a folder that shows the progress."""
     from ..networks.checkpoints import load_model
     from ..runs import read_run
@@ -83,18 +83,18 @@ def _finetune(asked: TrainRequest, record: Path, training: TrainConfig) -> None:
     from ..training.files import AGAIN, own_settings
 
     config = FinetuneConfig(**own_settings(training), augment=training.augment, seed=training.seed)
-    folder = asked.out or record / config.kind.folder / config.key(record)
+    folder = request.out or record / config.kind.folder / config.key(record)
     check_folder(folder, "--out")
     config.check_same(folder, record)
-    check_replaced([folder / TUNED], overwrite=asked.overwrite or asked.resume, other="keep it with --resume")
+    check_replaced([folder / TUNED], overwrite=request.overwrite or request.resume, other="keep it with --resume")
     config.save(folder, record)  # before anything can fail, so that the workbench knows the request
-    with advised(AGAIN), progress(asked.json, folder) as monitor:
+    with advised(AGAIN), progress(request.json, folder) as monitor:
         plan = plan_finetuning(config, *read_run_to_tune(record))
-        after = finetune_run(plan, folder, resume=asked.resume, device=training.device, monitor=monitor)
+        after = finetune_run(plan, folder, resume=request.resume, device=training.device, monitor=monitor)
     best = load_model(folder / TUNED)[1]["best_epoch"]
     before = read_run(record).metrics.get("networks", {}).get("fused")
     networks = {name: facts for name, facts in (("before", before), ("after", after)) if facts}
-    if asked.json:
+    if request.json:
         accuracy = networks.get("after", {}).get("accuracy")
         return print_json({"out": str(folder / TUNED), "accuracy": accuracy, "best_epoch": best, "networks": networks})
     if networks:

@@ -37,7 +37,7 @@ from ..system.extras import Missing, library_version
 from ..system.files import key_of
 from ..system.monitor import Monitor
 from ..training.evaluation import evaluate
-from ..training.files import finetuned, settings_of
+from ..training.files import finetuned_network, settings_of
 from ..training.state import digest
 from .clustering import clustering
 from .configs import Cell
@@ -184,7 +184,7 @@ def _tuned(cell: Cell, network: nn.Module, root: Path, monitor: Monitor, device:
     # By its weights, so that no fine-tuning of other ones is taken over.
     file = root / FOLDER / f"finetuned-{key_of([settings, digest(network.state_dict())])}.safetensors"
     ways = {"size": None, "seed": 0, "device": device, "resume": True, "monitor": monitor}
-    return finetuned(file, network, images, settings, "a network of a table", **ways)[0]
+    return finetuned_network(file, network, images, settings, "a network of a table", **ways)[0]
 
 
 def _networks(cells: Sequence[Cell], root: Path, monitor: Monitor, device: str) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from ..system.monitor import Event, Monitor
 from ..system.settings import AT_LEAST_ONE, SEED, Range, Value, setting
 from ..system.texts import option_words
 from ..training.evaluation import check_suits, evaluate, evaluate_parents
-from ..training.files import check_data, check_unfinished, finetuned, settings_of
+from ..training.files import check_data, check_unfinished, finetuned_network, settings_of
 from ..training.loop import held_out_mask
 from ..training.recipes import AUTO, RECIPES
 from .execute import test_images
@@ -155,7 +155,9 @@ def finetune_run(
     monitor.emit("phase", name="fine-tuning")
     ways = {"size": plan.run.config.size, "seed": plan.config.seed, "device": device, "resume": resume}
     origin = f"fused.safetensors of {plan.run.folder.name}"
-    tuned, _ = finetuned(folder / TUNED, plan.run.fused, plan.images, plan.settings, origin, monitor=watcher, **ways)
+    tuned, _ = finetuned_network(
+        folder / TUNED, plan.run.fused, plan.images, plan.settings, origin, monitor=watcher, **ways
+    )
     monitor.emit("phase", name="measuring on the test images")
     metrics = {} if test is None else evaluate(on_device(tuned, device), test, monitor=monitor)
     files.write(folder / METRICS, json.dumps(metrics, indent=1))

@@ -20,7 +20,7 @@ from ..system.registry import find
 from ..system.settings import SEED_SETTING, check_setting
 from ..training.config import AUTO, RATIO, TrainConfig
 from ..training.evaluation import check_suits, evaluate
-from ..training.files import check_data, check_unfinished, facts_of, own_settings, settings_of, trained
+from ..training.files import check_data, check_unfinished, facts_of, own_settings, settings_of, trained_network
 from ..training.loop import TrainSettings
 from ..training.recipes import RECIPES, augmentation
 
@@ -190,7 +190,7 @@ def _parent(
         return model, facts
     run = {**settings, "seed": seed, "device": config.device, "monitor": monitor}
     model = build(spec, seed=seed)
-    model, _ = trained(files[index], model, planned.images, rows, run, facts, resume)
+    model, _ = trained_network(files[index], model, planned.images, rows, run, facts, resume)
     return model, facts
 
 

@@ -57,7 +57,7 @@ def check_data(images: Images, rows: Tensor, test: Images | None, monitor: Monit
     check_images(images, rows, monitor)
 
 
-def trained(
+def trained_network(
     file: Path, model: nn.Module, images: Images, rows: Tensor, run: dict[str, Any], facts: dict[str, Any], resume: bool
 ) -> tuple[nn.Module, int]:
     """Train a model and write its checkpoint; until it is done, a file next to it holds the state.
@@ -89,7 +89,7 @@ def trained(
     return model, best
 
 
-def finetuned(
+def finetuned_network(
     file: Path,
     model: nn.Module,
     images: Images,
@@ -113,7 +113,7 @@ def finetuned(
     start = {"from": origin, "from_weights": digest(model.state_dict())}
     facts = facts_of(images, rows, {"name": "finetune", **settings, "seed": seed, **start}, size)
     run = {**settings, "seed": seed, "device": device, "monitor": monitor}
-    return trained(file, model, images, rows, run, facts, resume)
+    return trained_network(file, model, images, rows, run, facts, resume)
 
 
 def _finished(file: Path, model: nn.Module, facts: dict[str, Any]) -> tuple[nn.Module, int]:
