@@ -89,4 +89,4 @@ def test_the_installed_app_has_its_shipped_runs(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     command = [sys.executable, "-W", "ignore", "-c", SHIPPED, str(tmp_path / "site")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["4 []"], done.stderr
+    assert done.stdout.splitlines() == ["4 {}"], done.stderr
