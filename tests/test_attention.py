@@ -204,3 +204,12 @@ def test_errors_of_heads_are_what_is_read_back_of_each_neuron():
             (report.cost, fitted - z),
         ):
             assert error == pytest.approx((report.scores * difference.square().sum(0)).sum().item(), rel=1e-6)
+
+
+def test_more_heads_hold_both_parents():
+    (one, wide), x = (
+        (build({**VIT, "hidden": n, "heads": n // 4}).double().eval() for n in (8, 16)),
+        normal(80, *VGG_SHAPE),
+    )
+    fused = METHODS["KF-Linear"]([one, one], x, target=wide, ridge=1e-9).model
+    assert_same_function(fused, one, x, 1e-5)

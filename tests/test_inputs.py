@@ -279,7 +279,7 @@ CONDUCTANCE = {"importance": "conductance", "importance_data": "fusion"}
     [
         (Words, (IDS, Y), {"importance": "deeplift", "importance_data": "fusion"}, "some inputs of these networks are integers"),
         (OneHot, (IDS, Y), CONDUCTANCE, "read whole numbers without an nn.Embedding"),
-        (Shortened, IDS, {}, r"Embedding 'table' are shortened as it runs \(max_norm\)"),
+        (Shortened, IDS, {}, r"an Embedding's rows as it runs \(max_norm\)"),
         (Masked, {"ids": IDS}, {}, r"parent 0 does not run on the tensors of the data, ids \(6 int64\): .*Name them"),
         (Masked, {**mask(), "kinds": IDS[:3]}, {}, r"hold \[3, 80\] samples; they must hold equally many"),
         (

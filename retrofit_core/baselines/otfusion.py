@@ -76,8 +76,8 @@ class OTFusion(Averager):
 
     Differences from the authors' code: a residual stream has one map, found where it begins (weights) or at all its sums
     (activations), where theirs averages two; outgoing weights are divided by the source's marginal, which is the same
-    for equal widths and uniform scores, and keeps the function if widths differ; class c stays class c (`match_classes` is
-    theirs); Sinkhorn's strength may be relative to the mean cost.
+    for equal widths and uniform scores, and keeps the function if widths differ; class c stays class c (theirs
+    transports the classes too); Sinkhorn's strength may be relative to the mean cost.
     """
 
     title: ClassVar[str] = "OTFusion"
@@ -100,9 +100,6 @@ class OTFusion(Averager):
         False, "scale weights to unit length before comparing them", title="Scale weights to unit length"
     )
     squared: bool = setting(False, "use squared distances as costs", title="Square the distances")
-    match_classes: bool = setting(
-        False, "transport the classes too, as in the authors' code", title="Match the classes too"
-    )
 
     def plan(self, task: Task) -> AlignmentPlan:
         """Also ask for the solver; see `Averager`."""
@@ -156,7 +153,7 @@ def align_by_transport(
         labels = []
         for k, part in enumerate(_parts(widths)):
             cost = _distances(inner, part, centres, value.squared, precision(sums[index]))
-            stays = k == anchor or (group.fixed and not value.match_classes)
+            stays = k == anchor or group.fixed
             flow = joined and joined(index, flows[k])
             if flow is not None:
                 facts["algorithm"] = "joined"

@@ -97,9 +97,6 @@ class TransformerOTFusion(Averager):
         check=_why_no_strength,
         title="Sinkhorn regularisation",
     )
-    unit_rows: bool = setting(
-        True, "scale weights to unit length before comparing them", title="Scale weights to unit length"
-    )
 
     def plan(self, task: Task) -> ApartPlan:
         """Find the layers' neurons and refuse what cannot be fused; see `Algorithm`."""
@@ -133,7 +130,7 @@ class TransformerOTFusion(Averager):
             if not group.points:  # a token's entries
                 return sums[index].zz
             if self.mode == "weights" and group.name not in plan.junctions[-1]:
-                return weight_gram(plan, index, maps, unit_rows=self.unit_rows)
+                return weight_gram(plan, index, maps, unit_rows=True)
             return correlation(sums[index])
 
         def joined(index: int, flows: Mapping[str, Tensor]) -> Tensor | None:

@@ -79,15 +79,6 @@ class AlignedGroup:
     soft: tuple[tuple[Tensor, Tensor], ...] | None = None
     """T and U of each parent, if neurons are split among fused ones; None: each goes into a single one"""
 
-    def permutation(self, k: int) -> Tensor | None:
-        """(d,) the neuron of parent k at each position of the fused network; None if the map is no permutation."""
-        labels = self.labels[k]
-        if self.soft is not None and not all(_is_permutation(matrix) for matrix in self.soft[k]):
-            return None
-        if not torch.equal(labels.sort().values, torch.arange(self.width, device=labels.device)):
-            return None
-        return labels.argsort()
-
     def maps(self, k: int) -> tuple[Tensor, Tensor]:
         """T and U of parent k, (n_k, d) float64.
 
@@ -124,14 +115,6 @@ class Alignment:
     """A network of the fused widths"""
     targets: Sequence[Group]
     """Its neuron groups"""
-
-    def __getitem__(self, name: str) -> AlignedGroup:
-        """The group of this name.
-
-        Raises:
-            KeyError: no such group.
-        """
-        return {group.name: group for group in self.groups}[name]
 
     @torch.no_grad()
     def state(self, k: int) -> dict[str, Tensor]:
@@ -235,9 +218,3 @@ def _mapped_axis(tensor: Tensor, axis: int, size: int, on_axis: list[tuple[Part,
     if copied.any():
         result[copies] = lines[copied]
     return result.movedim(0, axis)
-
-
-def _is_permutation(matrix: Tensor) -> bool:
-    """Whether a map is a permutation, up to rounding."""
-    ones = (matrix - 1).abs() < 1e-9
-    return bool((ones | (matrix.abs() < 1e-9)).all() and (ones.sum(0) == 1).all() and (ones.sum(1) == 1).all())

@@ -226,7 +226,6 @@ class FusionResult:
 
     def _headline(self) -> str:
         words = [self.config[name] for name in ("method", "grouping", "fit", "importance") if self.config.get(name)]
-        words += [f"of the output {self.config['logits']!r}"] if self.config.get("logits") is not None else []
         levels = f"{len(self.levels)} levels" if self.levels else "no levels"
         return f"FusionResult: {', '.join(map(str, words))}; {levels}, {self.seconds:.2f} s"
 

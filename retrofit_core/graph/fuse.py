@@ -28,7 +28,7 @@ from .centring import bias_of_logits, mean_logits
 from .fit import ClosedForm, fitted
 from .graph import load
 from .groups import Groups
-from .heads import Heads, bases, head_sums, heads_of, read_back
+from .heads import Heads, bases, head_sums, heads_of, read_back, with_joined_heads
 from .layers import Layer, weight_of
 from .network import Network, networks_of
 from .norms import reset_statistics
@@ -70,6 +70,8 @@ class Fusion:
             attentions = heads_of(nets, sample)
             if len({(len(net.layers), len(of_net)) for net, of_net in zip(nets, attentions, strict=True)}) == 1:
                 self.heads = [list(of_nets) for of_nets in zip(*attentions, strict=True) if all(of_nets)]
+            if any(len({*map(len, of_nets)}) > 1 for of_nets in self.heads):
+                nets = [with_joined_heads(net, own) for net, *own in zip(nets, *self.heads, strict=True)]
         nets = aligned(nets, apart=descends)
         check_alike(nets)
         self.nets, self.fused = nets, nets[-1]  # parents and, last, the fused network

@@ -108,6 +108,25 @@ def heads_of(nets: Sequence[Network], sample: Batch) -> list[list[Heads | None]]
     return [[heads and _checked(net, heads, sample) for heads in of_code[id(net.spaces)]] for net in nets]
 
 
+def with_joined_heads(net: Network, attentions: Sequence[Heads]) -> Network:
+    """The network with one space for all heads of a layer, which are not grouped, as in networks of other numbers of heads."""
+    spaces, listed = net.spaces, []
+    members = {space: [space] for space in range(len(spaces))}
+    for number, places in (role for heads in attentions for role in heads.places):
+        first, *others = net.columns[number][places[:, 0], 0].tolist()
+        members[first] = [first, *others]
+        for other in others:
+            members.pop(other, None)
+    of_space, start = torch.full((2, len(spaces) + 1), -1)
+    for new, own in enumerate(members.values()):
+        axes = {key: torch.cat([spaces[k].axes[key] for k in own]) for key in spaces[own[0]].axes}
+        listed.append(replace(spaces[own[0]], ids=torch.cat([spaces[k].ids for k in own]), axes=axes))
+        for index, k in enumerate(own):
+            of_space[k], start[k] = new, index * len(spaces[k].ids)
+    rank = spaces.rank + start[spaces.space]
+    return replace(net, spaces=replace(spaces, spaces=listed, space=of_space[spaces.space], rank=rank))
+
+
 def _heads(net: Network, mix: fx.Node, queries: Tensor, values: Tensor) -> Heads | None:
     ids, spots = net.spaces.neurons.ids, net.spaces.spots
     queries, values = (ids.of(side).reshape(-1, side.shape[-1]) for side in (queries, values))

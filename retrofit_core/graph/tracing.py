@@ -161,15 +161,10 @@ def check_copy(model: nn.Module, graph: Graph, inputs: Inputs) -> None:
     finally:
         load(model, kept)
     if not all(_alike(one, other) for one, other in zip(made, expected, strict=True)):
-        short = [name for name, part in model.named_modules() if getattr(part, "max_norm", None) is not None]
-        if short:
-            raise ValueError(
-                f"the rows of its Embedding {short[0]!r} are shortened as it runs (max_norm), so its weights are not its own. "
-                "Shorten them once, and set max_norm=None."
-            )
         raise ValueError(
             "a copy of it with other weights does not compute what these weights say: its forward was replaced, or holds "
-            "another network, and runs that one's weights. Make it a method of the network's class."
+            "another network, and runs that one's weights, or it shortens an Embedding's rows as it runs (max_norm). Make it a "
+            "method of the network's class, and set max_norm=None."
         )
 
 

@@ -89,8 +89,9 @@ class Walk:
         VGG11 pair's by a quarter), convolutions of small maps of many channels are not."""
         if not isinstance(value, Tensor) or value.device.type != "cpu" or value.ndim != 4 or self.reads_memory:
             return value
-        large = value.shape[2:].numel() > SMALL_MAP
-        return value.contiguous(memory_format=torch.channels_last if large else torch.contiguous_format)
+        return value.contiguous(
+            memory_format=torch.channels_last if value[0, 0].numel() > SMALL_MAP else torch.contiguous_format
+        )
 
 
 @dataclass(eq=False)
