@@ -51,7 +51,7 @@ class Averager(Algorithm):
         title="Correct statistics (REPAIR)",
     )
 
-    def plan(self, task: Task) -> Any:
+    def plan(self, task: Task) -> "AlignmentPlan":
         """Find the neuron groups and refuse what cannot be aligned; see `Algorithm`."""
         paired = self.takes.parents == (2, 2)
         if paired and len(task.parents) != 2:

@@ -70,7 +70,7 @@ class Fusion:
             attentions = heads_of(nets, sample)
             if len({(len(net.layers), len(of_net)) for net, of_net in zip(nets, attentions, strict=True)}) == 1:
                 self.heads = [list(of_nets) for of_nets in zip(*attentions, strict=True) if all(of_nets)]
-            if any(len({*map(len, of_nets)}) > 1 for of_nets in self.heads):
+            if self.heads:  # networks of other numbers of heads correspond, too
                 nets = [with_joined_heads(net, own) for net, *own in zip(nets, *self.heads, strict=True)]
         nets = aligned(nets, apart=descends)
         check_alike(nets)
@@ -209,6 +209,7 @@ class Fusion:
         """The name of the layer at which a layer's only space began, if others make its neurons too."""
         spaces = self.fused.columns[number][:, 0].unique().tolist()
         alone = len(spaces) == 1 and spaces[0] >= 0 and not self.fused.layers[number].mixes
+        alone = alone and number not in self.groups.bases  # queries and keys, which share the space of their heads
         writers = self.groups.writers[spaces[0]] if alone else []
         return self.fused.layers[writers[0]].name if len(writers) > 1 else ""
 

@@ -117,7 +117,8 @@ def with_joined_heads(net: Network, attentions: Sequence[Heads]) -> Network:
         members[first] = [first, *others]
         for other in others:
             members.pop(other, None)
-    of_space, start = torch.full((2, len(spaces) + 1), -1)
+    of_space = torch.full((len(spaces) + 1,), -1)
+    start = torch.zeros_like(of_space)
     for new, own in enumerate(members.values()):
         axes = {key: torch.cat([spaces[k].axes[key] for k in own]) for key in spaces[own[0]].axes}
         listed.append(replace(spaces[own[0]], ids=torch.cat([spaces[k].ids for k in own]), axes=axes))

@@ -85,8 +85,8 @@ class Walk:
         return {node: self._laid_out(value) for node, value in self.graph.run(weights, state, wanted).items()}
 
     def _laid_out(self, value: Any) -> Any:
-        """On a CPU, large maps channels-last and others contiguous: pooling and sums over rows of large maps are faster so (the
-        VGG11 pair's by a quarter), convolutions of small maps of many channels are not."""
+        """On a CPU, large maps channels-last and others contiguous: pooling and sums over rows of large maps are faster so,
+        convolutions of small maps of many channels are not."""
         if not isinstance(value, Tensor) or value.device.type != "cpu" or value.ndim != 4 or self.reads_memory:
             return value
         return value.contiguous(

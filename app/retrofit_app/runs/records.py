@@ -51,11 +51,6 @@ class Entry:
         return not self.shipped and Work(ANALYSIS, self.folder).going
 
     @property
-    def ended_early(self) -> bool:
-        """Whether it failed, or was cancelled or killed, so that `run_again` can repeat it."""
-        return self.state in ("failed", "cancelled", "interrupted")
-
-    @property
     def base(self) -> Path:
         """The folder its config's file names are relative to, see `home`."""
         return home(self.config, self.folder.parent, self.inputs)
