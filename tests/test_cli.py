@@ -158,7 +158,7 @@ def test_no_command_overwrites_what_it_reads(words, read, tmp_path, capsys, monk
     [
         (["fuse", "a", "--fusion-from", "iid", "--out", "x.safetensors"], "x.safetensors"),
         (["train", "--out", "parents"], "parents/parent-1.safetensors"),
-        (["compare", "a", "--fusion-from", "iid", "--out", "board"], "board/leaderboard.csv"),
+        (["compare", "a", "--fusion-from", "iid", "--out", "board"], "board/leaderboard.json"),
         (["landscape", "--record", "a", "--out", "land"], "land/landscape.json"),
         (["learn", "--out", "x.html", "--no-browser"], "x.html"),
     ],

@@ -111,12 +111,6 @@ def test_the_checkpoint_says_how_images_were_augmented_and_which_epoch_it_is(tmp
     assert facts["best_epoch"] == 1 and read_training(tmp_path) == config
 
 
-def test_a_config_without_an_augmentation_of_its_own_keeps_its_key():
-    """Folders are named by it: of earlier versions too, whose configs have no such field."""
-    assert "augment" not in QUICK.to_json() and TrainConfig().key() == "fc3702a1a0"
-    assert dataclasses.replace(QUICK, augment="none").key() != QUICK.key()
-
-
 def test_twins_are_shuffled_and_share_function_and_rows(tmp_path):
     config = dataclasses.replace(QUICK, split="full", twins=True, parts=3)
     trained = train_parents(config, tmp_path)

@@ -77,9 +77,7 @@ def take_apart(record: Path) -> None:
     """Add what each ingredient of a run contributes to the record, as the workbench measures it."""
     run = config({method.lower(): method for method in RETROFITTING}[record.name])
     configs = configurations(ingredients.base_of(run), ingredients.methods_of(run), run.importance)
-    folder = record / COMPARISON.folder / ingredients.NAME
-    compare_runs(configs, out=folder)
-    (folder / "leaderboard.csv").unlink()
+    compare_runs(configs, out=record / COMPARISON.folder / ingredients.NAME)
 
 
 def build(folder: Path) -> dict[str, Any]:

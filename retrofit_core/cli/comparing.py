@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
-from rich.table import Table
 
 from ..runs.config import RunConfig
 from ..system.settings import AT_LEAST_ONE, same_as, setting
@@ -13,10 +11,7 @@ from .application import OfMethods, command
 from .checks import check_checkpoints, check_folder, check_replaced
 from .fields import Json, Overwrite, argument, config_of, options_of
 from .requests import ReproduceRequest
-from .terminal import advised, new_table, out, print_json, progress, say
-
-if TYPE_CHECKING:
-    from ..runs.leaderboard import Leaderboard
+from .terminal import advised, print_json, progress, say
 
 NOTHING_FUSED = 1  # exit code of a comparison in which no method gave a network
 
@@ -46,8 +41,7 @@ class CompareRequest(Json, Overwrite):
     jobs: int = same_as(ReproduceRequest, "jobs")
     out: Path | None = setting(
         None,
-        "Write leaderboard.csv and leaderboard.json to this folder, updated after each row. To stop "
-        "the work, create a file `cancel` there.",
+        "Write leaderboard.json to this folder, updated after each row. To stop the work, create a file `cancel` there.",
     )
 
 
@@ -71,8 +65,7 @@ def compare_command(context: typer.Context, request: CompareRequest) -> None:
         raise ValueError("--analyse and --jobs keep what they make in records: name their folder (--records).")
     for option, folder in (("--out", request.out), ("--records", records)):
         check_folder(folder, option)
-    names = ("leaderboard.json", "leaderboard.csv")
-    check_replaced([request.out / name for name in names] if request.out else [], overwrite=request.overwrite)
+    check_replaced([request.out / "leaderboard.json"] if request.out else [], overwrite=request.overwrite)
     check_checkpoints([*request.models, *filter(None, [context.params["base"]])])
     from ..methods import METHODS, methods_with
     from ..runs.comparison import compare_runs, configurations, swept
@@ -94,25 +87,8 @@ def compare_command(context: typer.Context, request: CompareRequest) -> None:
     if request.json:
         print_json(board.to_json())
     else:
-        _print_board(board, request.out)
+        print(board)
+        if request.out is not None:
+            say(f"All accuracies, also per class, and costs: {request.out / 'leaderboard.json'}")
     if not board.fused:
         raise typer.Exit(NOTHING_FUSED)
-
-
-def _print_board(board: "Leaderboard", out_folder: Path | None) -> None:
-    """Print the table, and why a method has no network."""
-    out.print(leaderboard_table(board))
-    for reason in board.reasons:
-        say(reason)
-    if out_folder is not None:
-        say(f"All accuracies, also per class, and costs: {out_folder / 'leaderboard.csv'}")
-
-
-def leaderboard_table(board: "Leaderboard") -> Table:
-    """Accuracy and cost of all networks, best first."""
-    summary = board.summary()
-    table = new_table(*summary.columns, title=board.title, figures=True)
-    table.caption = board.caption
-    for cells in summary.itertuples(index=False):
-        table.add_row(*cells)
-    return table

@@ -31,8 +31,7 @@ class LandscapeRequest(Json, Overwrite):
     )
     out: Path | None = setting(
         None,
-        "Write landscape.json and landscape.csv to this folder, updated as points are measured. To stop the work, "
-        "create a file `cancel` there.",
+        "Write landscape.json to this folder, updated as points are measured. To stop the work, create a file `cancel` there.",
     )
 
 
@@ -43,13 +42,13 @@ def landscape_command(context: typer.Context, request: LandscapeRequest) -> None
     Example: `retrofit landscape --record runs/3f2a --align git-re-basin --clip 4.6 --out landscape`
     """
     from ..inspection.landscape import Landscape, keep
-    from ..inspection.landscape.survey import CSV, JSON
+    from ..inspection.landscape.survey import JSON
     from ..runs.finetunings import read_tuned
     from ..runs.landscapes import LandscapeConfig, material_of
 
     settings, device = value_of(context, Landscape), context.params["device"]
     check_folder(request.out, "--out")
-    check_replaced([request.out / name for name in (JSON, CSV)] if request.out else [], overwrite=request.overwrite)
+    check_replaced([request.out / JSON] if request.out else [], overwrite=request.overwrite)
     names = [name.strip() for name in request.through.split(",")]
     with progress(request.json, request.out) as monitor:
         if request.out is not None:  # before anything can fail, so that the workbench knows the request

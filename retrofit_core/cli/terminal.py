@@ -65,11 +65,11 @@ def networks_table(networks: dict[str, dict[str, Any]]) -> Table:
     return table
 
 
-def new_table(*columns: str, title: str = "", figures: bool = False) -> Table:
-    """A table for 80 columns whose first column is not wrapped; with `figures`, it is, and the others are not."""
+def new_table(*columns: str, title: str = "") -> Table:
+    """A table for 80 columns whose first column is not wrapped."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), title=title, title_justify="left")
     for index, column in enumerate(columns):
-        table.add_column(column, no_wrap=(index == 0) != figures)
+        table.add_column(column, no_wrap=index == 0)
     return table
 
 

@@ -8,16 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 RESAMPLES = 10_000
-#: Of a user's metric, which takes its own time for each.
-METRIC_RESAMPLES = 500
 
 
 def from_bits(text: str, images: int) -> NDArray[np.bool_]:
     """The inverse of `evaluation.as_bits`: (images,) bool."""
-    data = base64.b64decode(text + "==")
-    if len(data) != math.ceil(images / 8):
-        data = bytes.fromhex(text)  # as earlier versions wrote it
-    return np.unpackbits(np.frombuffer(data, np.uint8), count=images).astype(bool)
+    return np.unpackbits(np.frombuffer(base64.b64decode(text), np.uint8), count=images).astype(bool)
 
 
 def difference(ours: NDArray[np.bool_], best: NDArray[np.bool_]) -> tuple[float, tuple[float, float]]:
@@ -60,32 +55,9 @@ def _interval(of_images: NDArray[np.float64], of_runs: Sequence[NDArray[np.float
     order = sorted(range(len(means)), key=lambda index: (means[index] == 0, -means[index]))
     generator = np.random.default_rng(0)
     drawn = 100 * (generator.multinomial(n, counts[order] / n, RESAMPLES) @ means[order]) / n
-    return _over_runs(drawn, [100 * runs for runs in of_runs], generator)
-
-
-def metric_difference(ours: NDArray[np.float64], best: NDArray[np.float64]) -> tuple[float, tuple[float, float]]:
-    """Difference in a metric of two networks on the same samples, and its paired 95 % interval, as in `difference`.
-
-    Args:
-        ours, best: (runs, 1 + resamples) of each: the metric of all samples, then of resampled ones, the same for both; NaN
-            where it is not defined.
-    """
-    ahead = ours - best
-    means = ahead.mean(0)
-    return float(means[0]), _over_runs(means[1:], [ahead[:, 0]], np.random.default_rng(0))
-
-
-def _over_runs(
-    drawn: NDArray[np.float64], of_runs: Sequence[NDArray[np.float64]], generator: np.random.Generator
-) -> tuple[float, float]:
-    """The 95 % interval of resampled differences, widened by the runs, see `mean_and_interval`.
-
-    Args:
-        of_runs: for each independent set of runs, (runs,) values of all samples.
-    """
-    several = [runs for runs in of_runs if len(runs) > 1]
+    several = [100 * runs for runs in of_runs if len(runs) > 1]
     if several:
         error = math.hypot(*(runs.std(ddof=1) / math.sqrt(len(runs)) for runs in several))
         drawn = drawn + error * generator.standard_t(min(map(len, several)) - 1, len(drawn))
-    low, high = np.nanpercentile(drawn, [2.5, 97.5])
+    low, high = np.percentile(drawn, [2.5, 97.5])
     return float(low), float(high)

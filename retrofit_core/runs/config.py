@@ -92,15 +92,7 @@ class RunConfig:
 
     def to_json(self) -> dict[str, Any]:
         """All fields in plain JSON types, so that records stay complete when defaults change."""
-        facts = json.loads(json.dumps(dataclasses.asdict(self)))
-        return facts | {"options": {**(self.options or {}), "toward": "auto"}} if self._pulls_by_itself else facts
-
-    @property
-    def _pulls_by_itself(self) -> bool:
-        """Whether its ridge pulls where it chooses: not so in records that do not say it, which are of a time when all pulled to
-        zero."""
-        options = self.options or {}
-        return _has_ridge(self.method, options) and options.get("toward", "auto") == "auto"
+        return json.loads(json.dumps(dataclasses.asdict(self)))
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> "RunConfig":
@@ -109,14 +101,10 @@ class RunConfig:
         Raises:
             ValueError: unknown or missing fields.
         """
-        if isinstance(facts, dict):  # earlier versions could choose
-            facts = {name: value for name, value in facts.items() if GONE.get(name, FIELDS) != value}
         if not isinstance(facts, dict) or not facts.get("models") or set(facts) - set(FIELDS):
             raise ValueError(f"a run's config needs 'models' and knows only {sorted(FIELDS)}. Found {facts!r:.200}.")
         lists = {name: tuple(facts[name]) for name in ("models", "mean", "std") if facts.get(name) is not None}
-        options = facts.get("options") or {}
-        pull = {"toward": "zero"} if _has_ridge(facts.get("method", cls.method), options) else {}
-        return cls(**{**facts, **lists, "options": {**pull, **options}})
+        return cls(**{**facts, **lists})
 
     def changed(self) -> dict[str, Any]:
         """The fields that differ from their defaults, in plain JSON types."""
@@ -169,16 +157,8 @@ def commands(runs: Iterable[tuple[RunConfig, TrainConfig | None]]) -> str:
     return "\n".join(lines)
 
 
-#: Settings of earlier versions, with the only value that a run still may have.
-GONE = {"weights": "auto", "auto_augment": None}
 #: Names of a run's own settings, as opposed to options of methods.
 FIELDS = tuple(field.name for field in dataclasses.fields(RunConfig))
-
-
-def _has_ridge(method: str, options: Mapping[str, Any]) -> bool:
-    """Whether a method fits by a ridge that may pull to the parents; the paper's preset pulls to zero."""
-    line = CATALOGUE.get(method)
-    return line is not None and line.fixed.get("fit") == "ridge" and options.get("preset") != "paper"
 
 
 def choice_of(decided: Mapping[str, Any]) -> str:

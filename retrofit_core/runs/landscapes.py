@@ -35,9 +35,8 @@ class LandscapeConfig(FollowUp):
     """Key of the run's fine-tuning whose network is included"""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types; without a fine-tuned network as in earlier versions, so that keys stay."""
-        tuned = {"tuned": self.tuned} if self.tuned else {}
-        return {"through": list(self.through), "align": self.align, "landscape": self.landscape.to_json(), **tuned}
+        """Plain JSON types."""
+        return {**vars(self), "through": list(self.through), "landscape": self.landscape.to_json()}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "LandscapeConfig":
@@ -47,9 +46,8 @@ class LandscapeConfig(FollowUp):
             ValueError: missing or invalid content.
         """
         try:
-            old = ("norms", "precision")  # which earlier versions had
-            landscape = Landscape(**{name: value for name, value in content["landscape"].items() if name not in old})
-            return cls(tuple(content["through"]), content["align"], landscape, content.get("tuned"))
+            landscape = Landscape(**content["landscape"])
+            return cls(tuple(content["through"]), content["align"], landscape, content["tuned"])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"these are not settings of a landscape: {error}") from error
 

@@ -6,7 +6,6 @@
 import dataclasses
 import itertools
 import json
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,10 +32,10 @@ from ..system.device import on_device
 from ..system.files import write
 from ..system.labels import check_classes, class_labels
 from ..system.monitor import Monitor
-from ..system.registry import function_name, known_name
+from ..system.registry import known_name
 from ..system.texts import read_options
-from ..training.evaluation import NotANumber, as_bits, as_logits, measured, scores
-from .answers import METRIC_RESAMPLES, difference, metric_difference
+from ..training.evaluation import NO_ACCURACY, NotANumber, as_bits, as_logits, measured, scores
+from .answers import difference
 from .config import choice_of, title_of
 from .grid import grid
 
@@ -45,17 +44,12 @@ if TYPE_CHECKING:
 
 BATCH = 500  # batch size for measuring
 Run = Callable[[Sequence[nn.Module], Any], nn.Module | FusionResult]  # of (models, data)
-Metric = Callable[[Tensor, Tensor], float]
 SAMPLES = "the test samples"  # in place of a data set's name
-#: Advice if outputs are not class scores.
-WITH_METRIC = "Measure such networks by a metric of your own: compare(..., metric=function)."
 SCORES = ("accuracy", "loss", "calibration_error", "per_class")
-#: Facts of a row that are no cells of a table.
-NESTED = ("interval", "per_class", "options", "knows", "per_seed", "runs")
 #: A row without results.
 EMPTY: dict[str, Any] = dict.fromkeys(
     ["name", "method", "grouping", "importance", "options", "seconds", "reason", "key", *SCORES]
-    + ["operations", "parameters", "difference", "interval", "knows", "metric", "per_seed", "chose", "runs"]
+    + ["operations", "parameters", "difference", "interval", "knows", "chose", "runs"]
 )
 
 
@@ -65,17 +59,14 @@ class Leaderboard:
 
     rows: list[dict[str, Any]]
     """name, method, grouping (None: the method's own), importance (None for parents), options, accuracy (%), loss,
-    per_class (%), calibration_error, metric (of `compare(metric=...)`, in place of these four), difference (percentage points,
-    or of the metric, to the best row, method or parent) and its 95 % interval, knows (the test images that it knows, see
-    `answers.from_bits`), per_seed (the accuracy or metric with each seed; all other numbers are means over seeds), seconds (of
-    the fusion), operations (multiply-adds per image), parameters, chose (what Auto chose), reason (None, or why there is no
-    network), key (of the run), runs (of all seeds). Every row has all of them; what was not measured is None."""
+    per_class (%), calibration_error, difference (percentage points, to the best row, method or parent) and its 95 % interval,
+    knows (the test images that it knows with a single seed, see `answers.from_bits`), seconds (of the fusion), operations
+    (multiply-adds per image), parameters, chose (what Auto chose), reason (None, or why there is no network), key (of the run),
+    runs (of all seeds). Numbers are means over seeds. Every row has all of them; what was not measured is None."""
     classes: list[str]
     data: str
     samples: int
     """Number of test images"""
-    metric: str | None = None
-    """Name of the function that ranks the rows, if not their accuracy"""
 
     @property
     def fused(self) -> bool:
@@ -83,36 +74,22 @@ class Leaderboard:
         return any(row["method"] is not None and row["reason"] is None for row in self.rows)
 
     def to_frame(self) -> "pd.DataFrame":
-        """One line per row, with a column per class."""
+        """All rows."""
         import pandas as pd
 
-        frame = pd.DataFrame([self._flat(row) for row in self.rows])
-        frame["reason"] = pd.Series([row["reason"] for row in self.rows], dtype=object)  # pandas' nan is true
-        return frame
-
-    def _flat(self, row: dict[str, Any]) -> dict[str, Any]:
-        flat = {name: value for name, value in row.items() if name not in NESTED}
-        flat |= {f"seed {index}": value for index, value in enumerate(row["per_seed"] or [])}
-        flat["options"] = " ".join(f"{name}={value}" for name, value in (row["options"] or {}).items())
-        flat |= dict(zip(("low", "high"), row["interval"] or (None, None), strict=True))
-        return flat | {
-            f"class {name}": value for name, value in zip(self.classes, row["per_class"] or [], strict=False)
-        }
+        return pd.DataFrame(self.rows, dtype=object)  # otherwise None in texts may become nan, which is true
 
     def summary(self) -> "pd.DataFrame":
         """The table of the networks as text, as `print(board)` shows it, without those that have none."""
         import pandas as pd
 
-        score = self.metric or "acc. %"
-        columns = ["network", score, "to best", *([] if self.metric else ["loss", "ECE"]), "sec.", "M ops"]
+        columns = ["network", "acc. %", "to best", "loss", "ECE", "sec.", "M ops"]
         return pd.DataFrame([self._cells(row) for row in self.rows if row["reason"] is None], columns=columns)
 
     def _cells(self, row: dict[str, Any]) -> list[str]:
         low, high = row["interval"]
         name = f"{row['name']}: {row['chose']}" if row["chose"] else row["name"]
         costs = ["" if row["seconds"] is None else f"{row['seconds']:.1f}", f"{row['operations'] / 1e6:.3g}"]
-        if self.metric:
-            return [name, f"{row['metric']:#.4g}", f"{low:#.3g},{high:#.3g}", *costs]
         digits = 1 if abs(low) < 10 else 0
         scores = [f"{row['loss']:.2f}", f"{row['calibration_error']:.2f}"]
         return [name, f"{row['accuracy']:.2f}", f"{low:.{digits}f},{high:.{digits}f}", *scores, *costs]
@@ -125,10 +102,9 @@ class Leaderboard:
     @property
     def caption(self) -> str:
         """What the columns of the summary mean."""
-        unit, error = ("", "") if self.metric else (", in points", "ECE: expected calibration error; ")
         return (
-            f"to best: 95 % interval of the gap to the first row{unit} (paired bootstrap over samples and seeds); {error}sec.: "
-            "seconds of the fusion; M ops: million multiply-adds per sample"
+            "to best: 95 % interval of the gap to the first row, in points (paired bootstrap over samples and seeds); ECE: "
+            "expected calibration error; sec.: seconds of the fusion; M ops: million multiply-adds per sample"
         )
 
     @property
@@ -146,11 +122,10 @@ class Leaderboard:
         return dataclasses.asdict(self)
 
     def save(self, folder: str | Path) -> None:
-        """Write leaderboard.csv and leaderboard.json."""
+        """Write leaderboard.json."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         write(folder / "leaderboard.json", json.dumps(self.to_json(), indent=1))
-        write(folder / "leaderboard.csv", self.to_frame().to_csv(index=False))
 
 
 def compare(
@@ -159,7 +134,6 @@ def compare(
     test: Any,
     methods: str | Sequence[str] | Mapping[str, Run] = "all",
     *,
-    metric: Metric | None = None,
     seeds: int = 1,
     logits: str | int | None = None,
     monitor: Monitor | None = None,
@@ -172,12 +146,9 @@ def compare(
     Args:
         models: the parents; not modified.
         data: fusion data: a tensor (B, ...), (inputs, labels), a DataLoader or a Dataset, normalised as in training.
-        test: test data: Images, or anything with labels that may be `data`; for a metric, labels may have any shape, such as
-            (n, tokens) or (n, height, width).
+        test: test data: Images, or anything with labels that may be `data`.
         methods: "all", or names, each with options after plus signs ("zipit+repair=true"); or name -> function
             (models, data) that returns a network or a FusionResult, and runs once.
-        metric: (outputs (n, ...), labels (n, ...)) -> number, on the CPU; higher is better, so return minus a loss. It replaces
-            the accuracy, also for Auto; it is called on 500 resamplings of the samples for its interval.
         seeds: run each method with so many seeds, from `seed` on; rows are means, and intervals cover samples and seeds.
         logits: see `fuse`.
         keywords: for all methods that have them, such as seed=0, device="cpu", target=network, memory=bytes;
@@ -203,34 +174,33 @@ def compare(
 
     parents = {f"parent {k}": classifier(model, f"parent {k}") for k, model in enumerate(models)}
     shapes = {name: output_shape(parent, example, name) for name, parent in parents.items()}
-    for name, shape in shapes.items() if metric is None else ():
-        check_class_scores(shape, f"compare: the accuracy of {name}", WITH_METRIC)
+    for name, shape in shapes.items():
+        check_class_scores(shape, f"compare: the accuracy of {name}", NO_ACCURACY)
     if isinstance(methods, Mapping):
         entrants = _of_functions(methods, keywords, models, data, classifier)
     else:  # the same samples for all, also those of a loader that shuffles
         samples = example if labels is None else (example, labels)
-        entrants = _of_methods(methods, keywords, seeds, (list(parents.values()), samples), metric)
-    measure = Measure(test, example, metric, monitor)
-    if metric is None:
-        check_classes(measure.labels, min(shape[0] for shape in shapes.values()), measure.title, "the networks")
+        entrants = _of_methods(methods, keywords, seeds, (list(parents.values()), samples))
+    measure = Measure(test, example, monitor)
+    check_classes(measure.labels, min(shape[0] for shape in shapes.values()), measure.title, "the networks")
 
-    def made(name: str, call: Callable[[], nn.Module | FusionResult]) -> Measured:
+    def made(call: Callable[[], nn.Module | FusionResult]) -> Measured:
         start = time.perf_counter()
         result = call()
         seconds, chose = time.perf_counter() - start, ""
         if isinstance(result, FusionResult):
             result, seconds, chose = result.model, result.seconds, choice_of(result.config)
-        return measure(name, on_device(result, device), seconds, chose)
+        return measure(on_device(result, device), seconds, chose)
 
     rows: dict[str, Measured | str] = {}
     for name, parent in parents.items():
         try:
-            rows[name] = measure(name, on_device(parent, device))
+            rows[name] = measure(on_device(parent, device))
         except NotANumber as error:
             rows[name] = str(error)
-    timed = [(row, [partial(made, row["name"], call) for call in calls]) for row, calls in entrants]
-    *_, ranked = rank(rows, timed, monitor, by_metric=metric is not None)
-    return Leaderboard(ranked, list(map(str, measure.classes)), measure.title, len(measure.labels), measure.metric_name)
+    timed = [(row, [partial(made, call) for call in calls]) for row, calls in entrants]
+    *_, ranked = rank(rows, timed, monitor)
+    return Leaderboard(ranked, list(map(str, measure.classes)), measure.title, len(measure.labels))
 
 
 def method_variants(
@@ -271,9 +241,9 @@ def _names(words: str | Sequence[str]) -> list[str]:
 
 
 def _of_methods(
-    methods: str | Sequence[str], keywords: Mapping[str, Any], seeds: int, given: tuple[Any, Any], metric: Metric | None
+    methods: str | Sequence[str], keywords: Mapping[str, Any], seeds: int, given: tuple[Any, Any]
 ) -> list[tuple[dict[str, Any], list[Any]]]:
-    """Entrants of methods by name, each with all seeds; they are called with `given`. Auto chooses by the metric."""
+    """Entrants of methods by name, each with all seeds; they are called with `given`."""
     shared = dict(keywords)
     seed, importance = shared.pop("seed", 0), shared.pop("importance", "uniform")
     own_data = read_once(shared.pop("importance_data", None))
@@ -283,8 +253,6 @@ def _of_methods(
         accepted = method.keywords(settings)
         lost -= accepted.keys()
         settings = {name: value for name, value in shared.items() if name in accepted} | settings
-        if metric is not None and "metric" in accepted:
-            settings["metric"] = metric
         method.algorithm(**settings)
         if score and IMPORTANCE[score].needs_data:
             settings["importance_data"] = "fusion" if own_data is None else own_data
@@ -331,7 +299,7 @@ class Measured(NamedTuple):
     """A network of a comparison, measured."""
 
     answers: NDArray[Any]
-    """(n,) bool, the samples that it knows; for a metric see `metric_difference`"""
+    """(n,) bool, the samples that it knows"""
     facts: dict[str, Any]
     """Scores and costs, by the names in EMPTY"""
     chose: str = ""
@@ -343,7 +311,7 @@ Entrant = tuple[dict[str, Any], Sequence[Callable[[], Measured]]]
 
 
 def rank(
-    parents: Mapping[str, Measured | str], entrants: Sequence[Entrant], monitor: Monitor, by_metric: bool = False
+    parents: Mapping[str, Measured | str], entrants: Sequence[Entrant], monitor: Monitor
 ) -> Iterator[list[dict[str, Any]]]:
     """Measure and rank all networks; a method that fails is a row with the reason.
 
@@ -370,21 +338,17 @@ def rank(
 
     for name, parent in parents.items():
         add({"name": name}, parent if isinstance(parent, str) else [parent])
-    yield ranking(table, answers, by_metric)
+    yield ranking(table, answers)
     tasks = [partial(networks, index) for index in range(len(entrants))]
     for index, found in grid(tasks, monitor=monitor):
         add(entrants[index][0], found)
-        yield ranking(table, answers, by_metric)
+        yield ranking(table, answers)
 
 
 def _means(measured: Sequence[Measured]) -> dict[str, Any]:
-    """Means of scores and costs over seeds, the score with each, and what Auto chose."""
-    every = [each.facts for each in measured]
-    score = "metric" if "metric" in every[0] else "accuracy"
-    return {key: _mean([facts[key] for facts in every]) for key in every[0]} | {
-        "chose": " / ".join(dict.fromkeys(each.chose for each in measured if each.chose)) or None,
-        "per_seed": [facts[score] for facts in every] if len(every) > 1 else None,
-    }
+    """Means of scores and costs over seeds, and what Auto chose."""
+    chose = " / ".join(dict.fromkeys(each.chose for each in measured if each.chose)) or None
+    return {key: _mean([each.facts[key] for each in measured]) for key in measured[0].facts} | {"chose": chose}
 
 
 def costs(network: nn.Module, example: Inputs, seconds: float | None = None) -> dict[str, Any]:
@@ -396,18 +360,15 @@ def costs(network: nn.Module, example: Inputs, seconds: float | None = None) -> 
 class Measure:
     """Measures networks on test images or samples."""
 
-    def __init__(self, test: Any, example: Inputs, metric: Metric | None, monitor: Monitor) -> None:
+    def __init__(self, test: Any, example: Inputs, monitor: Monitor) -> None:
         """Read the test data.
 
         Args:
             test: Images, or samples with labels, see `as_inputs`.
             example: what the networks take, which samples must match.
-            metric: see `compare`.
         Raises:
             ValueError: unusable data.
         """
-        self.monitor, self.metric = monitor, metric
-        self.metric_name = None if metric is None else function_name(metric)
         if isinstance(test, Images):
             self.labels, self.title, self.classes = test.labels, test.name, list(test.classes)
             self.example = test.inputs([0])
@@ -418,34 +379,24 @@ class Measure:
             check_finite(samples, "test sample")
             if labels is None:
                 raise ValueError("the test data have no labels, by which networks are measured. Pass (inputs, labels).")
-            self.labels = class_labels(labels, "the test data") if metric is None else labels
+            self.labels = class_labels(labels, "the test data")
             self.title = SAMPLES
             self.classes: list[str] = []
             self.example = rows_of(samples, slice(1))
             self._outputs = lambda model: _outputs(model, samples, monitor)
 
-    def __call__(self, name: str, network: nn.Module, seconds: float | None = None, chose: str = "") -> Measured:
+    def __call__(self, network: nn.Module, seconds: float | None = None, chose: str = "") -> Measured:
         """A network's scores and costs.
 
         Raises:
-            ValueError: a label beyond the networks' classes, or a metric that is no number.
+            ValueError: a label beyond the networks' classes.
         """
-        answers, facts = self._scores(name, self._outputs(network))
-        return Measured(answers, facts | costs(network, self.example, seconds), chose)
-
-    def _scores(self, name: str, outputs: Tensor) -> tuple[NDArray[Any], dict[str, Any]]:
-        """A network's answers, see `ranking`, and its scores."""
-        if self.metric is not None:
-            values = np.array(list(_resampled(self.metric, outputs, self.labels, self.monitor)))
-            if not math.isfinite(values[0]):
-                raise ValueError(
-                    f"{self.metric_name} of {name} is {values[0]}, which ranks nothing. Return a finite number."
-                )
-            return values, {"metric": float(values[0])}
+        outputs = self._outputs(network)
         check_classes(self.labels, outputs.shape[1], self.title, "the networks")
         self.classes = self.classes or [str(label) for label in range(outputs.shape[1])]
         values = measured(outputs, self.labels, outputs.shape[1])
-        return (outputs.argmax(1) == self.labels).numpy(), {score: values[score] for score in SCORES}
+        facts = {score: values[score] for score in SCORES} | costs(network, self.example, seconds)
+        return Measured((outputs.argmax(1) == self.labels).numpy(), facts, chose)
 
 
 @torch.inference_mode()
@@ -465,30 +416,18 @@ def operations(model: nn.Module, example: Inputs) -> int:
     return counter.get_total_flops() // 2
 
 
-def ranking(
-    table: list[dict[str, Any]], answers: Mapping[str, NDArray[Any]], by_metric: bool = False
-) -> list[dict[str, Any]]:
+def ranking(table: list[dict[str, Any]], answers: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
     """Sort rows, best first, and add the difference to the first; rows without a network come last, in order.
 
     Args:
-        answers: by name, (runs, n) bool, the samples that each run's network knows; for a metric see `metric_difference`.
+        answers: by name, (runs, n) bool, the samples that each run's network knows.
     """
-    score, gap = ("metric", metric_difference) if by_metric else ("accuracy", difference)
-    measured_rows = sorted((row for row in table if row["reason"] is None), key=lambda row: -row[score])
+    measured_rows = sorted((row for row in table if row["reason"] is None), key=lambda row: -row["accuracy"])
     for row in measured_rows:
         known = answers[row["name"]]
-        row["difference"], row["interval"] = gap(known, answers[measured_rows[0]["name"]])
-        row["knows"] = as_bits(known[0]) if not by_metric and len(known) == 1 else None
+        row["difference"], row["interval"] = difference(known, answers[measured_rows[0]["name"]])
+        row["knows"] = as_bits(known[0]) if len(known) == 1 else None
     return measured_rows + [row for row in table if row["reason"] is not None]
-
-
-def _resampled(metric: Metric, outputs: Tensor, labels: Tensor, monitor: Monitor) -> Iterator[float]:
-    """The metric of all samples, then of resampled ones, which are the same for every network of these samples."""
-    yield float(metric(outputs, labels))
-    generator = torch.Generator().manual_seed(0)
-    for _ in monitor.each("resample", range(METRIC_RESAMPLES)):
-        rows = torch.randint(len(labels), (len(labels),), generator=generator)
-        yield float(metric(outputs[rows], labels[rows]))
 
 
 def _mean(values: Sequence[Any]) -> Any:

@@ -1,11 +1,8 @@
 """What a run would do, or why it cannot work, before any training or fusion."""
 
-import dataclasses
 import json
 import os
-from contextlib import suppress
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +12,12 @@ from torch import nn
 from ..data import Images, load
 from ..data.sampling import balanced
 from ..data.splits import read_splits
-from ..methods import METHODS, RETROFITTING
+from ..methods import METHODS
 from ..networks.architectures import Architecture, build, fitted, parse
 from ..networks.checkpoints import load_model
-from ..system.refusals import Cure, Refusal, cures_of
+from ..system.refusals import Refusal, cures_of
 from ..training.config import TrainConfig
-from .config import FIELDS, RunConfig
+from .config import RunConfig
 from .inputs import Inputs, check_choices, check_fitting, fusion_rows
 from .parents import plan as plan_training
 
@@ -34,53 +31,14 @@ def check_run(config: RunConfig, training: TrainConfig | None = None, folder: st
         training: of the parents, if they are to be trained.
         folder: folder that file names in the config are relative to.
     Raises:
-        Refusal: the run cannot work; the cures work here: the method's, and the most similar method of the paper.
+        Refusal: the run cannot work; it has the cures of the error.
     """
     folder = Path(folder).absolute()
     try:
-        _check(config, training, folder)
+        inputs = _blank_inputs(config, training, folder)
+        METHODS[config.method].plan(inputs.models, inputs.fusion, **(inputs.keywords(config) | {"device": "cpu"}))
     except ValueError as error:
         raise Refusal(str(error).replace(f"{folder}/", ""), *cures_of(error)) from error
-
-
-def _check(config: RunConfig, training: TrainConfig | None, folder: Path) -> None:
-    """As `check_run`, for the folder's whole path."""
-    inputs = _blank_inputs(config, training, folder)
-    try:
-        _plan(config, inputs)
-    except ValueError as error:
-
-        def works(cure: Cure) -> bool:
-            cured = _cured(config, *cure)
-            with suppress(ValueError):
-                _plan(cured, _blank_inputs(cured, training, folder))
-                return True
-            return False
-
-        method = METHODS[config.method]
-        named = list(filter(works, cures_of(error)))
-        others = sorted(RETROFITTING, key=lambda name: -len(METHODS[name].fixed.items() & method.fixed.items()))
-        asked = others if method.takes.levels or not named else []
-        similar = list(islice(filter(works, (("method", name) for name in asked)), 1))
-        words = f" {similar[0][1]} works here." if similar and method.takes.levels else ""
-        raise Refusal(f"{error}{words}", *dict.fromkeys([*similar, *named])) from error
-
-
-def _plan(config: RunConfig, inputs: Inputs) -> None:
-    """Raises ValueError: the method's refusal."""
-    METHODS[config.method].plan(inputs.models, inputs.fusion, **(inputs.keywords(config) | {"device": "cpu"}))
-
-
-def _cured(config: RunConfig, name: str, value: Any) -> RunConfig:
-    """A config with a cure; another method keeps the settings that it has."""
-    told = config.options or {}
-    if name == "method":
-        keywords = METHODS[value].keywords()
-        told = {option: given for option, given in told.items() if option in keywords}
-        score = config.importance if METHODS[value].takes.importance else RunConfig.importance
-        return dataclasses.replace(config, method=value, importance=score, options=told)
-    changes = {name: value} if name in FIELDS else {"options": {**told, name: value}}
-    return dataclasses.replace(config, **changes)
 
 
 def _blank_inputs(config: RunConfig, training: TrainConfig | None, folder: Path) -> Inputs:

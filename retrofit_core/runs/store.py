@@ -29,7 +29,7 @@ from ..system import files
 from ..system.monitor import Cancelled, Event, Monitor
 
 #: Layout of a run's config.json and status.json.
-SCHEMA = 2
+SCHEMA = 3
 STATES = ("created", "running", "done", "failed", "cancelled")
 #: A process works on it, or is about to.
 ACTIVE = ("created", "running")
@@ -411,12 +411,9 @@ def check_schema(folder: str | Path, content: object) -> None:
     Raises:
         ValueError: what to do with it.
     """
-    schema, config = (content.get("schema"), content.get("config")) if isinstance(content, dict) else (None, None)
-    # Before 0.2.0, a method's options stood among the settings of the run.
-    if schema != SCHEMA or (isinstance(config, dict) and "preset" in config):
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise ValueError(
-            f"{folder}: another version wrote this record, and this one reads those of version 0.2.0 and later. Run it "
-            "again into a new folder, or read it with the version that wrote it."
+            f"{folder}: another version wrote this record. Run it again into a new folder, or read it with that version."
         )
 
 

@@ -74,12 +74,7 @@ class TrainConfig:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types."""
-        facts = json.loads(json.dumps(dataclasses.asdict(self)))
-        if self.augment == AUTO:
-            del facts["augment"]  # keep the key, and folders named after it, as in earlier versions
-        if self.shards is None:
-            del facts["shards"]  # likewise
-        return facts
+        return json.loads(json.dumps(dataclasses.asdict(self)))
 
     @classmethod
     def from_json(cls, facts: object) -> "TrainConfig":

@@ -174,7 +174,7 @@ def used(runs_folder, shipped, sleeper):
         folder = runs_folder / page.query_params["run"]
         if state == "done":
             shutil.copy(shipped.folder / "metrics.json", folder)
-        status = {"schema": 2, "state": state, "checksums": {}, "updated": time.time()}
+        status = {"schema": 3, "state": state, "checksums": {}, "updated": time.time()}
         (folder / "status.json").write_text(json.dumps(status))
 
 
@@ -264,7 +264,7 @@ def test_the_end_of_a_run_is_told_wherever_its_user_looks(runs_folder, shipped, 
     page.run()
     assert "fusion is in progress." in words(page)
     shutil.copy(shipped.folder / "metrics.json", folder)
-    (folder / "status.json").write_text(json.dumps({"schema": 2, "state": "done", "checksums": {}, "updated": 1.0}))
+    (folder / "status.json").write_text(json.dumps({"schema": 3, "state": "done", "checksums": {}, "updated": 1.0}))
     page.run()
     assert f"fusion is done: {figures.percent(shipped.metrics['networks']['fused']['accuracy'])}" in words(page)
     button(page, "show-noticed").click().run()
@@ -302,8 +302,8 @@ def test_a_wrong_data_set_is_named_before_the_start(runs_folder, spec, says):
 
 def test_a_run_that_cannot_be_read_is_a_line_that_can_be_deleted(runs_folder, shipped):
     damage = {
-        "config.json": ["{", "[" * 100_000, {"schema": 2}, {"schema": 2, "config": {"models": 1}, "inputs": {}}],
-        "status.json": ["[]", {"schema": 2, "state": []}, {"schema": 2, "state": "running", "started": "noon"}],
+        "config.json": ["{", "[" * 100_000, {"schema": 3}, {"schema": 3, "config": {"models": 1}, "inputs": {}}],
+        "status.json": ["[]", {"schema": 3, "state": []}, {"schema": 3, "state": "running", "started": "noon"}],
         "metrics.json": [{"networks": []}, {"networks": {"fused": {"accuracy": "good"}}}],
     }
     for name, contents in damage.items():
@@ -366,7 +366,7 @@ def stopped(runs_folder, seed=8, **status):
     config = bundle.config("KF-Linear", seed=seed)
     folder = runs_folder / config.key()
     create(folder, config)
-    (folder / "status.json").write_text(json.dumps({"schema": 2, "updated": time.time(), "pid": 2**22 - 1, **status}))
+    (folder / "status.json").write_text(json.dumps({"schema": 3, "updated": time.time(), "pid": 2**22 - 1, **status}))
     return config.key()
 
 

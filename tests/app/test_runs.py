@@ -31,7 +31,7 @@ from .analyses import plain
 
 
 def write_status(folder, **fields):
-    (folder / "status.json").write_text(json.dumps({"schema": 2, "updated": time.time(), **fields}))
+    (folder / "status.json").write_text(json.dumps({"schema": 3, "updated": time.time(), **fields}))
 
 
 def ended(pid):

@@ -85,7 +85,7 @@ def read_entry(folder: Path, shipped: bool = False) -> Entry:
     """The small files of a record.
 
     Raises:
-        ValueError: one of them is missing or broken, or from before version 0.2.0.
+        ValueError: one of them is missing or broken, or of another version.
     """
     try:
         content = files.json_of(folder / "config.json")

@@ -85,7 +85,6 @@ class Analysis:
             # opened here, because numpy leaves damaged files open
             with (folder / "analysis.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 levels = [_read_level(level, arrays, index) for index, level in enumerate(facts.pop("levels"))]
-            facts.pop("breakdown", None)  # earlier versions' seconds of each part
             return cls(levels, **facts)
         except Exception as error:  # zip, json and numpy each have their own
             raise ValueError(f"{folder}: analysis.json or analysis.npz is missing or broken ({error}).") from error

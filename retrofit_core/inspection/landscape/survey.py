@@ -16,10 +16,9 @@ from ...system import files
 SCHEMA = 1
 #: Least seconds between two writes of a growing survey, and the largest share of time for writing.
 INTERVAL, SHARE = 0.4, 0.1
-JSON, CSV = "landscape.json", "landscape.csv"
+JSON = "landscape.json"
 #: A network counts as on the plane within this share of the plane's extent.
 ON_PLANE = 1e-3
-FIELDS = ("kind", "name", "x", "y", "t", "loss", "accuracy")
 SCALING = (
     "Flatness depends on how weights are scaled: neurons scaled up in one layer and down in the next compute the "
     "same but have a different landscape (Dinh et al. 2017). Compare networks of one architecture and training only."
@@ -172,30 +171,11 @@ class Survey:
         except (KeyError, TypeError) as error:
             raise ValueError(f"this is not a landscape: {error} is missing or of the wrong type.") from error
 
-    def to_csv(self) -> str:
-        """One line per network, finished cell of the grid, and point of a path."""
-        import pandas as pd
-
-        return pd.DataFrame(list(self._lines()), columns=list(FIELDS)).to_csv(index=False, lineterminator="\n")
-
-    def _lines(self) -> Iterator[dict[str, Any]]:
-        for marker in self.markers:
-            yield {"kind": "network", **{name: value for name, value in vars(marker).items() if name != "distance"}}
-        for row, column in self.finished.nonzero().tolist():
-            at = {"x": self.xs[column], "y": self.ys[row], "loss": self.loss[row, column]}
-            at["accuracy"] = self.accuracy[row, column]
-            yield {"kind": "grid", **{name: value.item() for name, value in at.items()}}
-        for path in self.paths:
-            for t, loss, accuracy in zip(path.t, path.loss, path.accuracy, strict=True):
-                name = f"{path.first} to {path.last}"
-                yield {"kind": "path", "name": name, "t": t, "loss": loss, "accuracy": accuracy}
-
     def save(self, folder: str | FilePath) -> None:
-        """Write landscape.json and landscape.csv."""
+        """Write landscape.json."""
         folder = FilePath(folder)
         folder.mkdir(parents=True, exist_ok=True)
         files.write(folder / JSON, json.dumps(self.to_json(), indent=1, allow_nan=False))
-        files.write(folder / CSV, self.to_csv())
 
     @classmethod
     def load(cls, folder: str | FilePath) -> "Survey":

@@ -13,18 +13,15 @@ from retrofit_core.runs.store import Work
 def everything(entry: runs.Entry, work: Work) -> None:
     """Draw this landscape's downloads, folded."""
     with st.expander("Take it with you", icon=":material/download:"):
-        with st.container(horizontal=True):
-            for name, words in (("landscape.csv", "All points (CSV)"), ("landscape.json", "Everything (JSON)")):
-                st.download_button(
-                    words,
-                    (work.folder / name).read_bytes(),
-                    f"{entry.name}-{name}",
-                    on_click="ignore",
-                    icon=":material/download:",
-                    key=f"take-{name}",
-                    help="As `retrofit landscape --out` writes it: networks, grid and lines"
-                    + ("." if name.endswith("csv") else ", flatness and how they were measured."),
-                )
+        st.download_button(
+            "Everything (JSON)",
+            (work.folder / "landscape.json").read_bytes(),
+            f"{entry.name}-landscape.json",
+            on_click="ignore",
+            icon=":material/download:",
+            key="take-landscape.json",
+            help="As `retrofit landscape --out` writes it: networks, grid, lines, flatness and how they were measured.",
+        )
         note = f"Start it in the folder of the run. The same settings give the same numbers.{where(entry)}"
         copies.command(command_of(entry, work.settings), note)
 
