@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .networks.outputs import giving_logits
     from .runs.leaderboard import compare
     from .system.runtime import Runtime
-    from .training import finetune, train
+    from .training import train
     from .training.evaluation import ensemble, evaluate
 
     __version__: str
@@ -43,7 +43,6 @@ __all__ = [
     "compare",
     "ensemble",
     "evaluate",
-    "finetune",
     "fuse",
     "giving_logits",
     "importance_scores",
@@ -72,7 +71,6 @@ _HOMES = {
     "compare": "runs.leaderboard",
     "ensemble": "training.evaluation",
     "evaluate": "training.evaluation",
-    "finetune": "training",
     "fuse": "fusion.algorithm",
     "giving_logits": "networks.outputs",
     "importance_scores": "fusion.importance.scoring",

@@ -76,7 +76,6 @@ OTHERS = {
 OTHERS |= {
     "mean": (0.5, 0.25),
     "std": (0.5, 0.5),
-    "memory": 2_000_000,
     "size": 16,
     "options": {"head": "mean", "ridge": 0.5},
 }

@@ -7,7 +7,7 @@ import pytest
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import save_model
 from retrofit_core.runs import RunConfig
-from retrofit_core.runs.planning import check_run
+from retrofit_core.runs.inputs import check_run
 from retrofit_core.system.refusals import Refusal
 from retrofit_core.training.config import TrainConfig
 from tests.marks import each_case
@@ -31,7 +31,6 @@ def pair(method="KF-Linear", training=None, **changes):
             pair(method="KF-Gradient", options={"toward": "parents"}),
             "toward is a setting of fit='ridge', which is not chosen",
         ),
-        (pair(memory=1000), "budget"),
         (pair("HF-Linear", TrainConfig(arch=(SMALL,), parts=3)), "two parents"),
     ],
 )

@@ -12,7 +12,7 @@ from retrofit_core.data.augment import augmented
 from retrofit_core.networks.architectures import build
 from retrofit_core.system import device as devices
 from retrofit_core.system.monitor import Cancelled, Monitor
-from retrofit_core.training import OPTIMIZERS, RECIPES, finetune, loop, recipe, train
+from retrofit_core.training import OPTIMIZERS, RECIPES, loop, recipe, train
 from retrofit_core.training.batches import PixelSource, cutmix, epoch_of, steps_in
 from retrofit_core.training.optimizers import rates
 from tests.marks import each_case, spread
@@ -363,7 +363,8 @@ def test_a_finetuning_that_only_harms_gives_the_start_back(digits):
     model.features.insert(1, nn.BatchNorm2d(4))
     train(model, digits, torch.arange(600), epochs=4)
     before = tensors(model)
-    history = finetune(model, digits, torch.arange(600), epochs=2, learning_rate=3.0)
+    settings = recipe("finetune", "digits", 8) | {"epochs": 2, "learning_rate": 3.0}
+    history = train(model, digits, torch.arange(600), **settings)
     assert [entry["best"] for entry in history] == [0, 0, 0]
     assert max(entry["accuracy"] for entry in history[1:]) < history[0]["accuracy"]
     assert_equal(tensors(model), before)

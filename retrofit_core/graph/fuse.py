@@ -117,7 +117,7 @@ class Fusion:
             if (need := self._bytes(number)) > memory:
                 raise ValueError(
                     f"level {layer.name!r} needs {in_units(need)} for its sums, but the budget is {in_units(memory)}. Allow at "
-                    f"least memory={need} bytes (--memory), or fuse narrower networks."
+                    f"least memory={need} bytes in Python, or fuse narrower networks."
                 )
 
     def _check_classes(self) -> None:

@@ -24,18 +24,15 @@ from .grid import grid
 from .inputs import check_choices, check_fitting, read_images, read_parents, train_missing
 from .leaderboard import SCORES, Entrant, Leaderboard, Measured, costs, method_variants, rank
 
-#: Settings that, like options, go only to methods that have them.
-STYLE = ("memory", "base")
 #: Settings that all runs of a comparison share.
 SAME = ("models", "data", "arch", "mean", "std", "size", "splits", "device")
-DEFAULT = {field.name: field.default for field in dataclasses.fields(RunConfig)}
 
 
 def configurations(base: RunConfig, methods: str, importance: str) -> list[RunConfig]:
     """The runs of a comparison: each method with each importance; methods without importance once.
 
     Args:
-        base: the common settings; options, memory and base are dropped for methods without them, and the analysis for
+        base: the common settings; options and base are dropped for methods without them, and the analysis for
             methods without levels.
         methods, importance: see `method_variants`.
     Raises:
@@ -44,7 +41,7 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
     configs = []
     for method, score, options in method_variants(methods, importance):
         keywords = method.keywords({**options, "importance": score or RunConfig.importance})
-        settings: dict[str, Any] = {name: DEFAULT[name] for name in STYLE if name not in keywords}
+        settings: dict[str, Any] = {} if "base" in keywords else {"base": None}
         settings["analyse"] = base.analyse and method.takes.analysis  # otherwise there are no levels
         shared = {name: value for name, value in (base.options or {}).items() if name in keywords}
         settings |= {"method": method.name, "importance": score or RunConfig.importance}

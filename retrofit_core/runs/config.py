@@ -14,7 +14,7 @@ from ..catalogue import CATALOGUE
 from ..system.files import key_of
 from ..system.registry import known_name
 from ..system.settings import AT_LEAST_ONE, COUNT, same_as, setting
-from ..system.texts import changed, option_words, path, size_in_bytes, told_words
+from ..system.texts import changed, option_words, path, told_words
 from ..training.config import TrainConfig
 
 
@@ -50,13 +50,6 @@ class RunConfig:
     augment: int = setting(0, "Number of shifted and flipped copies of each fusion sample to add.", COUNT)
     importance_samples: int = setting(400, "Samples per parent for computing importance scores.", AT_LEAST_ONE)
     seed: int = same_as(TrainConfig, "seed")
-    memory: int | None = setting(
-        None,
-        "Memory for sums and cached tensors, e.g. 2GB. Tensors that do not fit are recomputed. Default: 8GB.",
-        AT_LEAST_ONE,
-        read=size_in_bytes,
-    )
-    """Bytes"""
     target: str | None = setting(None, "Fused architecture: a checkpoint, preset or JSON spec. Default: parent 0's.")
     base: str | None = setting(
         None,

@@ -13,7 +13,7 @@ from ..data import Images, check_images
 from ..fusion.results import FusionResult
 from ..inspection import analysis as analysing
 from ..methods import METHODS
-from ..system.device import MEMORY, on_device
+from ..system.device import on_device
 from ..system.monitor import Cancelled, Monitor
 from ..system.runtime import Runtime
 from ..training.evaluation import evaluate, evaluate_parents
@@ -103,7 +103,7 @@ def _analyse(
         inputs.fusion,
         importance_data=inputs.importance,
         test=test,
-        runtime=Runtime(device=config.device, memory=config.memory or MEMORY, monitor=monitor),
+        runtime=Runtime(device=config.device, monitor=monitor),
     )
 
 

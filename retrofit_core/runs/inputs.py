@@ -24,16 +24,16 @@ from ..networks.checkpoints import load_model, read_metadata
 from ..networks.classnames import check_same_classes, stored
 from ..networks.outputs import check_class_scores
 from ..system.monitor import Monitor
-from ..system.refusals import Refusal
+from ..system.refusals import Refusal, cures_of
 from ..system.registry import find, first_line
-from ..system.runtime import Runtime
 from ..system.settings import SEED_SETTING, check_setting, settings_of
 from ..system.texts import changed
+from ..training.config import TrainConfig
 from .config import RunConfig
-from .parents import read_training, train_parents
+from .parents import plan, read_training, train_parents
 
 #: Fields of a run that its method takes as keywords; files become networks.
-TAKEN, FILES = ("importance", "seed", "memory", "device"), ("target", "base")
+TAKEN, FILES = ("importance", "seed", "device"), ("target", "base")
 
 
 def method_keywords(config: RunConfig) -> dict[str, Any]:
@@ -58,8 +58,6 @@ def check_choices(config: RunConfig) -> None:
     importance = find(IMPORTANCE, config.importance, "importance")
     keywords = method_keywords(config)
     check_setting(SEED_SETTING, config.seed)
-    if config.memory is not None:
-        Runtime(memory=config.memory)
     method.algorithm(**keywords)
     if config.analyse and not method.takes.analysis:
         raise ValueError(
@@ -116,17 +114,23 @@ class Inputs:
         return keywords | {name: value for name, value in held.items() if value is not None}
 
 
-def read_inputs(config: RunConfig) -> Inputs:
+def read_inputs(config: RunConfig, training: TrainConfig | None = None) -> Inputs:
     """Load checkpoints, data and splits.
 
+    Args:
+        training: of parents that are not trained yet, in place of their checkpoints.
     Raises:
         ValueError: a file is missing or damaged, or a choice has no safe default.
     """
     check_choices(config)
     train = read_images(config, "train")
-    models = read_parents(config, train)
-    check_fitting(models, train)
-    parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
+    if training is None:
+        models = read_parents(config, train)
+        check_fitting(models, train)
+        parts = read_splits(config.splits, config.models, len(train)) if config.splits else None
+    else:
+        planned = plan(training, train)
+        models, parts = [build(spec, seed=0) for spec in planned.specs], planned.rows
     chosen = _balanced(train, config.samples, fusion_rows(config, parts), config.seed)
     generator = torch.Generator().manual_seed(config.seed)
     pixels, labels = copies(train, chosen, config.augment, generator)
@@ -139,6 +143,23 @@ def read_inputs(config: RunConfig) -> Inputs:
         [len(part) for part in parts] if parts else None,
         read_network(config, config.base, train) if config.base else None,
     )
+
+
+def check_run(config: RunConfig, training: TrainConfig | None = None, folder: str | Path = ".") -> None:
+    """Check a run before any work, by its method's own checks.
+
+    Args:
+        training: of the parents, if they are to be trained.
+        folder: folder that file names in the config are relative to.
+    Raises:
+        Refusal: the run cannot work; it has the cures of the error.
+    """
+    folder = Path(folder).absolute()
+    try:
+        inputs = read_inputs(config.located(folder), training)
+        METHODS[config.method].plan(inputs.models, inputs.fusion, **(inputs.keywords(config) | {"device": "cpu"}))
+    except ValueError as error:
+        raise Refusal(str(error).replace(f"{folder}/", ""), *cures_of(error)) from error
 
 
 def read_images(config: RunConfig, split: str) -> Images:

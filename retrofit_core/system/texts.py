@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,18 +21,6 @@ def floats(text: str) -> tuple[float, ...]:
         return tuple(map(float, text.replace(",", " ").split()))
     except ValueError as error:
         raise ValueError(f"--mean and --std: {text!r} are not numbers ({error}).") from None
-
-
-def size_in_bytes(text: str) -> int:
-    """Bytes from "2GB", "500 MB" or a plain number of bytes.
-
-    Raises:
-        ValueError: something else.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?\s*", text, re.IGNORECASE)
-    if not match or float(match[1]) <= 0:
-        raise ValueError(f"--memory: {text!r} is not a size. Write, say, 2GB or 500MB.")
-    return int(float(match[1]) * 1000 ** " KMGT".index(match[2].upper() or " "))
 
 
 def path(text: str) -> str:

@@ -4,11 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .loop import TrainSettings, finetune, train
+    from .loop import TrainSettings, train
     from .optimizers import OPTIMIZERS, SCHEDULES
     from .recipes import PAPER_EPOCHS, RECIPES, recipe
 
-__all__ = ["OPTIMIZERS", "PAPER_EPOCHS", "RECIPES", "SCHEDULES", "TrainSettings", "finetune", "recipe", "train"]
+__all__ = ["OPTIMIZERS", "PAPER_EPOCHS", "RECIPES", "SCHEDULES", "TrainSettings", "recipe", "train"]
 #: Imported on first access, so that the command line can read `config` without importing torch.
 _HOMES = ("loop", "optimizers", "recipes")
 

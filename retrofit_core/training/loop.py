@@ -1,4 +1,4 @@
-"""train() and finetune(): the loop for training and fine-tuning."""
+"""train(): the loop for training and fine-tuning."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,11 +21,9 @@ from ..system.registry import find, known_name
 from ..system.settings import AT_LEAST_ONE, COUNT, SEED, Range
 from . import state as states
 from .batches import PixelSource, epoch_of, steps_in
-from .config import AUTO
 from .descent import one_epoch, stepping
 from .evaluation import check_suits, rows_of
 from .optimizers import OPTIMIZERS, SCHEDULES, rates, set_rate
-from .recipes import recipe
 from .state import Progress, Quality
 
 #: float32 numbers in the widest CPU vector.
@@ -284,32 +282,3 @@ def _quality(
     logits, labels = (torch.cat(parts) for parts in zip(*measured, strict=True))
     accuracy = 100 * (logits.argmax(1) == labels).double().mean().item()
     return accuracy, -cross_entropy(logits, labels).item()
-
-
-def finetune(
-    model: nn.Module,
-    images: Images,
-    rows: Tensor | None = None,
-    *,
-    epochs: int = 200,
-    batch: int = 128,
-    learning_rate: float = 3e-4,
-    augment: str = AUTO,
-    seed: int = 0,
-    state: str | Path | None = None,
-    monitor: Monitor | None = None,
-    device: str | torch.device | None = None,
-) -> list[dict[str, Any]]:
-    """Continue training a model in place with the paper's schedule: warm restarts, rate 3e-4, 200 epochs.
-
-    Everything else comes from the recipe "finetune"; arguments, results and errors are those of `train`. For
-    Tiny-ImageNet the paper's rate is 1e-5. If no epoch beats the start on held-out rows, the model stays bitwise
-    unchanged, and the last entry's "best" is 0.
-
-    Args:
-        augment: "auto" (the usual one for a known data set, else none), "none", or a list such as
-            "crop=4,flip,cutmix", see `recipes.augmentation`.
-    """
-    settings = recipe("finetune", images.name, images.shape[1], augment=augment)
-    settings |= {"epochs": epochs, "batch": batch, "learning_rate": learning_rate}
-    return train(model, images, rows, **settings, seed=seed, state=state, monitor=monitor, device=device)

@@ -208,8 +208,8 @@ def test_a_pick_goes_into_the_address_and_the_preview_follows():
 @each_case(
     ("address", "says", "label", "picks"),
     [
-        ({"preset": "four", "method": "HF-Linear"}, "hungarian", "Use KF-Linear", {"method": "KF-Linear"}),
-        ({"preset": "widths", "method": "HF-Gradient"}, "widths", "Use KF-Gradient", {"method": "KF-Gradient"}),
+        ({"preset": "four", "method": "HF-Linear"}, "hungarian", "Use grouping kmeans", {"grouping": "kmeans"}),
+        ({"preset": "widths", "method": "HF-Gradient"}, "widths", "Use grouping kmeans", {"grouping": "kmeans"}),
         ({"preset": "sharded", "data": "../data/animals"}, "400 samples", "Take 16 samples", {"samples": 16}),
         ({"preset": "sharded", "parents": "11", "samples": "100"}, "10 classes", "Take 10 networks", {"parents": 10}),
         ({"preset": "twins", "widths": "1,2"}, "one width", "Give all networks one width", {"widths": ()}),

@@ -1,4 +1,4 @@
-"""A refusal's cures as buttons: each changes the form's picks so that the fusion works."""
+"""A refusal's cures as buttons: each changes the form's picks."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -39,7 +39,7 @@ def buttons(cures: tuple[Cure, ...], picks: Picks) -> None:
             on_click=_apply,
             args=(name, value),
             type="primary" if index == 0 else "secondary",
-            help="Changes this setting of the form, so that the fusion can be started.",
+            help="Changes this setting of the form, as the refusal advises.",
         )
 
 

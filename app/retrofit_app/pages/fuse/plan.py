@@ -71,7 +71,7 @@ def plan(picks: Picks) -> Plan:
 @st.cache_data(max_size=2**22, show_spinner=False)
 def _refusal(key: tuple[Any, ...], _config: Any, _training: Any, _folder: Path) -> tuple[str, tuple[Cure, ...]]:
     """Why a config cannot work, with settings that would; ("", ()) if it can. Kept until a checkpoint changes."""
-    from retrofit_core.runs.planning import check_run
+    from retrofit_core.runs.inputs import check_run
 
     try:
         check_run(_config, _training, _folder)
