@@ -45,8 +45,6 @@ NETWORKS = {
 }
 #: What `read_inputs` reads with them is all that a method may take: shares of the classes, data for scores.
 EVERYTHING: dict[str, Any] = {"method": "KF-Linear", "importance": "conductance"}
-#: The pairs have no common ancestor.
-WITHOUT_ANCESTOR = tuple(name for name, method in METHODS.items() if not method.takes.base)
 IMAGES = 2000  # test images of a fusion on both devices: one of them is slow
 #: Points of a landscape, of which some are measured.
 POINTS, MEASURED = 41 * 41, 164
@@ -121,7 +119,7 @@ def main() -> None:
 def equality(call: Call) -> dict[str, Unit]:
     """Small networks by every method, the VGG11 pair by those of the paper."""
     pairs: dict[str, tuple[Callable[[], RunConfig], Any]] = {
-        **{f"digits {name}": (partial(call.trained, "digits", name), WITHOUT_ANCESTOR) for name in ("mlp", "cnn")},
+        **{f"digits {name}": (partial(call.trained, "digits", name), tuple(METHODS)) for name in ("mlp", "cnn")},
         "VGG11": (call.pair, RETROFITTING),
     }
     return {
@@ -161,7 +159,7 @@ def _epochs(method: str, epochs: int) -> dict[str, Any]:
 def speed(call: Call) -> dict[str, Unit]:
     """Every method on the VGG11 pair with uniform scores; other networks; a landscape; an epoch of training."""
     return {
-        **{method: partial(on_the_pair, call, method) for method in WITHOUT_ANCESTOR},
+        **{method: partial(on_the_pair, call, method) for method in tuple(METHODS)},
         **{f"KF-Linear, {name}": partial(fusion, call, name) for name in ("two ViTs", "two ResNet-18s")},
         "landscape": partial(landscape, call),
         "training of vgg11": partial(epoch, call),

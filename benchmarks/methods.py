@@ -132,13 +132,7 @@ def measured(
 
 def content(name: str, inputs: Inputs) -> dict[str, Any]:
     """The keywords of a method that hold what was read beside networks and fusion data."""
-    method = METHODS[name]
-    value = method.algorithm()
-    facts = {
-        "sample_counts": (inputs.counts, value.needs_counts),
-        "importance_data": (inputs.importance, "importance_data" in method.keywords()),
-    }
-    return {keyword: fact for keyword, (fact, needed) in facts.items() if needed}
+    return {"importance_data": inputs.importance} if "importance_data" in METHODS[name].keywords() else {}
 
 
 def kept_variance(model: torch.nn.Module, inputs: Inputs) -> dict[str, float]:

@@ -86,36 +86,6 @@ _LINES = (
         "Mean of all weights, neuron i with neuron i: a uniform soup.",
         "",
         "Averaging",
-        {"weighting": "equal"},
-    ),
-    Line(
-        "FedAvg",
-        "Mean of all weights, weighted by the number of training samples.",
-        "McMahan et al. 2017",
-        "Averaging",
-        {"weighting": "samples"},
-    ),
-    Line(
-        "Task-Arithmetic",
-        "Adds up what each network learned beyond a common ancestor.",
-        "Ilharco et al. 2023",
-        "TaskVectors",
-        {"drop": 0.0, "density": 1.0, "elect": False},
-    ),
-    Line(
-        "TIES",
-        "Adds up what each network learned beyond a common ancestor, with small changes trimmed and signs elected.",
-        "Yadav et al. 2023",
-        "TaskVectors",
-        {"drop": 0.0, "elect": True},
-    ),
-    Line(
-        "DARE",
-        "Adds up what each network learned beyond a common ancestor, with random entries dropped and the rest "
-        "rescaled.",
-        "Yu et al. 2024",
-        "TaskVectors",
-        {"density": 1.0},
     ),
     Line(
         "Ensemble",

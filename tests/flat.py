@@ -10,7 +10,7 @@ from retrofit_core.methods import METHODS, Method
 
 CONTROLS = [name for name, method in METHODS.items() if method.kind == CONTROL]
 #: Methods of each kind, which go through one preparation.
-KINDS = ("KF-Linear", "HF-Gradient", "OTFusion", "PLeaS", "RegMean", "TIES", "Ensemble", "KD", "Auto")
+KINDS = ("KF-Linear", "HF-Gradient", "OTFusion", "PLeaS", "RegMean", "Ensemble", "KD", "Auto")
 FLAT = Method("fuse", "Retrofitting.", "", Retrofit, {"grouping": "kmeans", "fit": "ridge"})
 #: All their options are free.
 averaging = Method("averaging", "Mean of weights.", "", Averaging)

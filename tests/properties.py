@@ -96,6 +96,16 @@ def net_of(model: nn.Module, x: Tensor) -> tuple[Network, list[Group]]:
     return net, groups_of(net, model)
 
 
+def reordered(state: dict[str, Tensor], groups: Sequence[Group], orders: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors with the neurons of some groups in another order."""
+    new = {name: tensor.clone() for name, tensor in state.items()}
+    for group in groups:
+        for part in group.parts if group.name in orders else ():
+            lines = new[part.name].movedim(part.axis, 0)
+            lines[part.index] = lines[part.index[orders[group.name]]].clone()
+    return new
+
+
 def repair(fused: nn.Module, parents: Sequence[nn.Module], x: Tensor) -> dict[str, Any]:
     """REPAIR of a network in place, towards the mean of parents whose neurons are in its order; its facts."""
     nets = networks_of([*parents, fused], x, parts=False)

@@ -21,13 +21,12 @@ WHOLE = {
     "OTFusion": {},
     "OTFusion, weights": {"mode": "weights"},
     "Git-Re-Basin": {},
-    "Git-Re-Basin, weights": {"mode": "weights"},
     "ZipIt": {"reset_norms": False},
     "PLeaS": {"reset_norms": False},
 }
 SOFT = ("OTFusion", "Transformer-OTFusion", "ZipIt")
 #: In these every group is a pair of neurons, whatever the parents.
-PAIRING = ("OTFusion", "OTFusion, weights", "Git-Re-Basin", "Git-Re-Basin, weights")
+PAIRING = ("OTFusion", "OTFusion, weights", "Git-Re-Basin")
 
 
 def pair(name):

@@ -136,7 +136,7 @@ def test_errors_are_one_sentence_with_exit_code_2(words, sentence, tmp_path, cap
     ("words", "read"),
     [
         (["fuse", "a", "b", "--fusion-from", "iid", "--out", "link"], "a"),
-        (["fuse", "a", "--base", "b", "--fusion-from", "iid", "--out", "b"], "b"),
+        (["fuse", "a", "--target", "b", "--fusion-from", "iid", "--out", "b"], "b"),
     ],
 )
 def test_no_command_overwrites_what_it_reads(words, read, tmp_path, capsys, monkeypatch):

@@ -99,7 +99,7 @@ def test_the_command_of_a_config_makes_that_config(field, monkeypatch, tmp_path)
     for module in (fusing, comparing):
         monkeypatch.setattr(module, "check_checkpoints", lambda _: None)
     assert main([*shlex.split(config.command())[1:], "--record", str(tmp_path / "x")]) == 2
-    if field not in ("method", "analyse", "base"):  # KF-Linear has none
+    if field not in ("method", "analyse"):  # KF-Linear has none
         words = shlex.split(config.command())[2:]
         place = words.index("--method")
         words[place : place + 2] = ["--methods", config.method]

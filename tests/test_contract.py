@@ -45,49 +45,29 @@ UNNAMED = {
     for fit in FITS
     if (grouping, fit) not in _NAMED
 }
-WEIGHTS = {
-    f"{name}, weights": partial(METHODS[name], mode="weights")
-    for name in ("OTFusion", "Git-Re-Basin", "Transformer-OTFusion")
-}
+WEIGHTS = {f"{name}, weights": partial(METHODS[name], mode="weights") for name in ("OTFusion", "Transformer-OTFusion")}
 EVERY = {**METHODS, **UNNAMED, **WEIGHTS}
 RIDGE = ("HF-Linear", "KF-Linear", *CONTROLS, *(name for name in UNNAMED if name.endswith("ridge")))
 GRADIENT = ("HF-Gradient", "KF-Gradient", *(name for name in UNNAMED if name.endswith("gradient")))
 HUNGARIAN, SAME_INDEX = ("HF-Linear", "HF-Gradient"), ("same_index, ridge", "same_index, gradient")
 #: Methods that align by activations, and by weights.
-TRANSPORT, REBASIN, TRANSFORMER = (
-    (name, f"{name}, weights") for name in ("OTFusion", "Git-Re-Basin", "Transformer-OTFusion")
-)
+TRANSPORT, TRANSFORMER = ((name, f"{name}, weights") for name in ("OTFusion", "Transformer-OTFusion"))
 #: Those that find neurons by `groups_of`.
-ALIGNING = (*TRANSPORT, *TRANSFORMER, *REBASIN, "ZipIt", "PLeaS")
-ARITHMETIC = ("Task-Arithmetic", "TIES", "DARE")
-AVERAGING = ("Average", "FedAvg", "RegMean", *ARITHMETIC)
+ALIGNING = (*TRANSPORT, *TRANSFORMER, "Git-Re-Basin", "ZipIt", "PLeaS")
+AVERAGING = ("Average", "RegMean")
 #: These bring no neurons together, so they report no levels.
-WITHOUT_LEVELS = (
-    "Average",
-    "FedAvg",
-    "Ensemble",
-    "Ensemble-Logits",
-    "RegMean",
-    "KD",
-    "LP",
-    *ARITHMETIC,
-)
+WITHOUT_LEVELS = (*AVERAGING, "Ensemble", "Ensemble-Logits", "KD", "LP")
 
 
 def takes(name, setting):
     return setting in METHODS["KF-Linear" if name in UNNAMED else name.removesuffix(", weights")].keywords()
 
 
-def options_for(name, models, classes):
+def options_for(name):
     """What a run would give a method besides models and data; as little work as possible."""
-    n_parents = len(models)
     chosen = {"device": "cpu", "seed": 0}
-    if name in ARITHMETIC:
-        chosen["base"] = models[0] if models else None
     if name in GRADIENT or name in ("KD", "LP"):
         chosen["epochs"] = 1
-    if name == "FedAvg":
-        chosen["sample_counts"] = [10, 20, 30][:n_parents]
     return chosen
 
 
@@ -194,8 +174,13 @@ REFUSED = [
         "importance '.*' is defined only where all that is alive is one layer's output",
     ),
     (TRANSFORMER, ALL, ("a target",), "aligns the parents to one of them, and none has the widths of the target"),
-    (REBASIN, ALL, ("one parent", "three parents"), "Git Re-Basin pairs exactly two parents; found [13]. Use OTFusion"),
-    (REBASIN, ALL, ("other widths", "a target"), "Git Re-Basin pairs parents of equal widths; found widths"),
+    (
+        ("Git-Re-Basin",),
+        ALL,
+        ("one parent", "three parents"),
+        "Git Re-Basin pairs exactly two parents; found [13]. Use OTFusion",
+    ),
+    (("Git-Re-Basin",), ALL, ("other widths", "a target"), "Git Re-Basin pairs parents of equal widths; found widths"),
     (("PLeaS",), ALL, ("one parent", "three parents"), "PLeaS pairs exactly two parents; found [13]. Use OTFusion"),
     (("PLeaS",), ALL, ("other widths",), "PLeaS pairs parents of equal widths; found widths"),
     (AVERAGING, ALL, ("other widths", "a target"), "weights cannot be averaged: '.*' has the shapes"),
@@ -233,7 +218,7 @@ def case(network, situation):
 def carried_out(name, network, situation, monitor=None):
     """A method's result, the parents having been left as they were; None where it refuses as it should."""
     models, data, options = case(network, situation)
-    options = {**options_for(name, models, NETWORKS[network].classes), **options}
+    options = {**options_for(name), **options}
     why = reason(name, network, situation)
     with untouched(*models, *([options["target"]] if "target" in options else [])):
         if why:
@@ -351,7 +336,7 @@ def assert_can_be_stopped(name, network, after):
     seen = []
     monitor = Monitor(seen.append, lambda: len(seen) >= after)
     with untouched(*models), pytest.raises(Cancelled):
-        EVERY[name](models, data, **options_for(name, models, NETWORKS[network].classes), monitor=monitor)
+        EVERY[name](models, data, **options_for(name), monitor=monitor)
 
 
 def assert_comes_back(result, x, folder, *, alone):
@@ -414,4 +399,4 @@ def test_every_method_refuses_the_same_things_in_a_sentence(name, what):
     models, data, _ = case("mlp", "two parents")
     given, x = change(models, data[0])
     with untouched(*given), pytest.raises(ValueError, match=message):
-        EVERY[name](given, x, **options_for(name, given, 4))
+        EVERY[name](given, x, **options_for(name))

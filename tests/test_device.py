@@ -80,7 +80,7 @@ RUNNING = [name for name in EVERY if not reason(name, FIRST, "two parents")]
 def test_fused_networks_lie_where_parent_0_lies(name):
     for place, device in ((CPU, "cuda"), (CUDA, "cuda")):
         models, data, _ = case(FIRST, "two parents")
-        options = options_for(name, models, NETWORKS[FIRST].classes) | {"device": device}
+        options = options_for(name) | {"device": device}
         models = [model.to(place) for model in models]  # in place, the base of task vectors as well
         with untouched(*models) if place == CPU else nullcontext():
             result = EVERY[name](models, data, **options)

@@ -14,7 +14,7 @@ from tests.flat import fuse
 from tests.marks import each_case
 from tests.networks import CNN_SHAPE, cnn, labels, normal
 from tests.properties import assert_same_tensors
-from tests.test_contract import EVERY, FIRST, NETWORKS, case, options_for, reason
+from tests.test_contract import EVERY, FIRST, case, options_for, reason
 from tests.test_landscape import images_of
 
 pytestmark = pytest.mark.slow
@@ -224,7 +224,7 @@ SURROUNDINGS = {
 
 def fused(name):
     models, data, _ = case(FIRST, "two parents")
-    options = options_for(name, models, NETWORKS[FIRST].classes)
+    options = options_for(name)
     return lambda: EVERY[name](models, data, **options).model
 
 

@@ -4,13 +4,12 @@ import pytest
 import torch
 
 from retrofit_core import METHODS
-from retrofit_core.fusion.alignment import reordered_tensors
 from retrofit_core.graph.graph import load, weights_of
 from retrofit_core.system.duplicates import duplicate
 from tests.families import FOLLOWED, NETWORKS, network
 from tests.marks import each_case
 from tests.networks import mlp, normal
-from tests.properties import assert_same_function, net_of
+from tests.properties import assert_same_function, net_of, reordered
 from tests.test_own_code import OWN_LAYERS
 
 
@@ -26,7 +25,7 @@ def test_weights_that_a_layer_computes_line_by_line_have_neurons(kind):
     model, x = model.double().eval(), normal(6, *shape)
     net, groups = net_of(model, x)
     assert any(not group.fixed for group in groups)
-    moved = reordered_tensors(net.weights, groups, orders_of(groups))
+    moved = reordered(net.weights, groups, orders_of(groups))
     assert_same_function(load(duplicate(model), moved), model, x, 1e-9)
     assert any(not torch.equal(moved[name], tensor) for name, tensor in weights_of(model).items())
 

@@ -95,10 +95,10 @@ def test_hooks_that_only_look_change_nothing_and_see_tensors(name, make):
     for parent in parents:
         for path in ("up", "block", "head", ""):
             parent.get_submodule(path).register_forward_hook(look)
-    options = options_for(name, parents, 4)
+    options = options_for(name)
     with untouched(*parents):
         fused = METHODS[name](parents, (X, Y), **options).model
-    plain = METHODS[name](expected, (X, Y), **options_for(name, expected, 4)).model
+    plain = METHODS[name](expected, (X, Y), **options_for(name)).model
     assert_same_tensors(fused, plain, 1e-5)
     assert seen and all(type(output) is torch.Tensor for output in seen)
 

@@ -126,7 +126,7 @@ def test_every_method_takes_logits_of_each_token_or_refuses_them_before_any_work
     events = []
     with untouched(*models):
         try:
-            options = {**options_for(method, models, classes), "monitor": Monitor(events.append)}
+            options = {**options_for(method), "monitor": Monitor(events.append)}
             fused = METHODS[method](models, (x, following), **options).model
         except ValueError as error:
             assert str(error).endswith(".") and not [event for event in events if event["kind"] != "phase"]

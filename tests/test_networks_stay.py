@@ -90,7 +90,7 @@ def saved(model):
 def test_methods_leave_networks_as_they_were_and_give_ordinary_ones(name, make):
     parents = pair(make)
     with untouched(*parents):
-        fused = METHODS[name](parents, (X, Y), **options_for(name, parents, 4)).model
+        fused = METHODS[name](parents, (X, Y), **options_for(name)).model
     for model in (*parents, fused):
         again = saved(model)
         assert all(type(value) in (torch.Tensor, nn.Parameter) for value in again.state_dict().values())
@@ -101,9 +101,7 @@ def test_methods_leave_networks_as_they_were_and_give_ordinary_ones(name, make):
 def test_networks_stay_as_they_are_when_the_work_is_stopped_or_their_code_fails(name):
     parents, seen = pair(Counting), []
     with untouched(*parents), suppress(Cancelled):
-        METHODS[name](
-            parents, (X, Y), **options_for(name, parents, 4), monitor=Monitor(seen.append, lambda: len(seen) >= 1)
-        )
+        METHODS[name](parents, (X, Y), **options_for(name), monitor=Monitor(seen.append, lambda: len(seen) >= 1))
 
     class Failing(Counting):
         def forward(self, x):
@@ -113,7 +111,7 @@ def test_networks_stay_as_they_are_when_the_work_is_stopped_or_their_code_fails(
 
     parents = pair(Failing)
     with untouched(*parents), suppress(Exception):
-        METHODS[name](parents, (X, Y), **options_for(name, parents, 4))
+        METHODS[name](parents, (X, Y), **options_for(name))
 
 
 @each_case("make", [Keeping, Counting])
@@ -148,7 +146,7 @@ def test_a_network_that_keeps_tensors_with_a_graph_is_fused():
 def test_data_with_a_graph_are_data(name):
     """Heads on features of a user's backbone: the same fusion as without the graph, and no gradients outside the method."""
     parents, backbone = pair(Plain), nn.Linear(X.shape[1], X.shape[1])
-    options = options_for(name, parents, 4)
+    options = options_for(name)
     wanted = METHODS[name](parents, (backbone(X).detach(), Y), **options).model
     made, leaf = backbone(X), backbone(X).detach().requires_grad_()
     for data in ((leaf, Y), [(made[:25], Y[:25]), (made[25:], Y[25:])]):
@@ -228,11 +226,11 @@ def test_extra_state_is_not_lost_in_a_file_of_tensors(tmp_path):
 def test_quantised_and_complex_networks_are_refused_in_a_sentence(name):
     quantised = two(lambda: quantization.quantize_dynamic(small()))
     with pytest.raises(ValueError, match="parent 0: '0' is a quantised Linear, .*Fuse the networks before quantising"):
-        METHODS[name](quantised, (X, Y), **options_for(name, quantised, 4))
+        METHODS[name](quantised, (X, Y), **options_for(name))
     packed = two(small)
     packed[0][0].weight = nn.Parameter(torch.ones(12, 6, dtype=torch.uint8), requires_grad=False)
     with pytest.raises(ValueError, match="parent 0: '0.weight' is a quantised Parameter of torch.uint8"):
-        METHODS[name](packed, (X, Y), **options_for(name, packed, 4))
+        METHODS[name](packed, (X, Y), **options_for(name))
     parents = two(lambda: Spectral().eval())
     with pytest.raises(ValueError, match=r"parent 0 has complex weights \('weight'\).*torch.view_as_real"):
-        METHODS[name](parents, (X, Y), **options_for(name, parents, 4))
+        METHODS[name](parents, (X, Y), **options_for(name))

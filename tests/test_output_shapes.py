@@ -61,12 +61,10 @@ READS_CLASSES = {
 MATCHES_VALUES = {
     **ALIGNING,
     "Average": {},
-    "FedAvg": {"sample_counts": [1, 3]},
     "RegMean": {},
     "Ensemble-Logits": {},
     "LP": {"epochs": 1},
 }
-ANCESTOR = ("Task-Arithmetic", "TIES", "DARE")
 #: What needs a head that is a layer.
 CANNOT = {(network, "LP"): "so there is no head to train alone" for network in ("squeezed", "sequences", "dense")}
 
@@ -77,19 +75,15 @@ def case(name):
     return initialised(make(), 1), normal(SAMPLES, *shape), torch.zeros(SAMPLES, dtype=torch.int64)
 
 
-def options_of(method, model):
-    return {"base": copy.deepcopy(model)} if method in ANCESTOR else {}
-
-
 def test_every_method_is_of_one_kind():
-    assert sorted([*READS_CLASSES, *MATCHES_VALUES, *ANCESTOR, "Random-Linear"]) == sorted(METHODS)
+    assert sorted([*READS_CLASSES, *MATCHES_VALUES, "Random-Linear"]) == sorted(METHODS)
 
 
-@each_case("method, name", spread([*MATCHES_VALUES, *ANCESTOR], NETWORKS, 1))
+@each_case("method, name", spread(MATCHES_VALUES, NETWORKS, 1))
 def test_values_of_any_shape_are_matched(name, method):
     """The same network twice is that network, and a copy in another order is found by what looks for it."""
     model, x, _ = case(name)
-    options = {**MATCHES_VALUES.get(method, {}), **options_of(method, model), "device": "cpu"}
+    options = {**MATCHES_VALUES[method], "device": "cpu"}
     others = [copy.deepcopy(model)]
     if method in ALIGNING and (name, method) not in CANNOT:
         others.append(shuffled(model, x, 3))

@@ -116,7 +116,7 @@ def test_the_result_is_of_the_parents_own_class_and_returns_what_they_return(kin
     for seed in range(2):
         torch.manual_seed(seed)
         parents.append(Returning(kind).eval())
-    options = options_for(name, parents, 3) | ({"logits": 0} if kind == "tuple" else {})
+    options = options_for(name) | ({"logits": 0} if kind == "tuple" else {})
     result = METHODS[name](parents, (X, Y), **options)
     assert type(result.model) is Returning and type(result.model(X)) is type(parents[0](X))
     assert result.config["logits"] == {"one key": "out", "tuple": 0, "one": 0}.get(kind, "logits")

@@ -64,9 +64,8 @@ def test_checkpoints_are_judged_without_a_training(tmp_path):
         save_model(build({"architecture": "cnn", "widths": widths}, seed=k), tmp_path / f"{k}.safetensors")
     config = RunConfig(models=("0.safetensors", "1.safetensors"), fusion_from="iid", method="KF-Linear", device="cpu")
     check_run(config, folder=tmp_path)
-    alike = {"models": ("0.safetensors",) * 2}
     for changes, message in (
-        ({**alike, "method": "FedAvg"}, "only a splits file contains"),
+        ({"method": "HF-Linear"}, r"KF-Linear works here\."),
         ({"models": ("2.safetensors",)}, r"^there is no checkpoint at 2.safetensors\.$"),
     ):
         with pytest.raises(Refusal, match=message):

@@ -82,11 +82,6 @@ def test_a_loader_is_read_no_further_than_its_samples(batch):
 
 
 def plan_of(name, models, **keywords):
-    takes = METHODS[name].takes
-    if takes.base:
-        keywords["base"] = models[0]
-    if name == "FedAvg":
-        keywords["sample_counts"] = [1, 2]
     return METHODS[name].plan(models, (normal(40, 6), torch.arange(40) % 4), **keywords)
 
 

@@ -8,13 +8,12 @@ import torch
 from retrofit_core import METHODS
 from retrofit_core.baselines import average
 from retrofit_core.baselines.transformer import apart, central
-from retrofit_core.fusion.alignment import reordered_tensors
 from retrofit_core.graph.graph import load, weights_of
 from retrofit_core.networks.architectures import build
 from tests.families import NETWORKS, VIT, network
 from tests.marks import each_case
-from tests.networks import VGG_SHAPE, initialised, mlp, normal, shuffled
-from tests.properties import assert_close, assert_same_function, net_of, untouched
+from tests.networks import VGG_SHAPE, initialised, normal, shuffled
+from tests.properties import assert_close, assert_same_function, net_of, reordered, untouched
 
 otfusion, transformer_otfusion = METHODS["OTFusion"], METHODS["Transformer-OTFusion"]
 
@@ -172,7 +171,7 @@ def test_exchanged_heads_are_found_again(name, mode):
             blocks = torch.arange(group.width).view(heads, -1)
             orders[group.name] = blocks.roll(1, 0).flatten()
     assert len(orders) == 6
-    twin = load(copy.deepcopy(model), reordered_tensors(net.weights, groups, orders))
+    twin = load(copy.deepcopy(model), reordered(net.weights, groups, orders))
     assert_same_function(twin, model, x, 1e-10)
     fused = transformer_otfusion([model, twin], x, mode=mode, solver="exact").model
     assert_same_function(fused, model, normal(5, *shape, seed=9), 1e-10)
@@ -181,13 +180,6 @@ def test_exchanged_heads_are_found_again(name, mode):
 
 
 # --- what it takes ------------------------------------------------------------------------------------------------------
-
-
-def test_without_skips_and_attentions_only_the_defaults_differ():
-    parents, x = [mlp(), mlp(seed=2)], normal(30, 6)
-    ours = transformer_otfusion(parents, x, mode="weights", regularisation="0.05x")
-    theirs = otfusion(parents, x, solver="sinkhorn", regularisation="0.05x", mode="weights", unit_rows=True)
-    assert_same_function(ours.model, theirs.model, x, 1e-10)
 
 
 def test_networks_without_neurons_that_may_be_exchanged_are_averaged():

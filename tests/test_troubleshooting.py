@@ -102,7 +102,6 @@ PROVOKED: dict[str, str | Callable] = {
     "The data have another shape": fusing("KF-Linear", mlp, mlp, data=lambda x, y: x.expand(-1, 3, -1, -1)),
     "HF with three parents, or with other widths": fusing("HF-Linear", mlp, lambda: mlp(24)),
     "The parents have different classes": fusing("KF-Linear", mlp, lambda: mlp(classes=9)),
-    "A common ancestor is missing": fusing("Task-Arithmetic", mlp, mlp),
     "A score needs data": fusing("KF-Linear", mlp, mlp, importance="conductance"),
     "A score needs labels": fusing(
         "KF-Linear", mlp, mlp, data=lambda x, y: x, importance="conductance", importance_data="fusion"

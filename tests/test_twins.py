@@ -34,12 +34,8 @@ ALIGNING = {
     "PLeaS": {"reset_norms": False},
 }
 FORMS = {
-    "squared": ("OTFusion", {"squared": True}),
     "weights": ("OTFusion", {"mode": "weights"}),
     "weights, layer by layer": ("Transformer-OTFusion", {"mode": "weights", "solver": "exact"}),
-    "weights, pairs": ("Git-Re-Basin", {"mode": "weights"}),
-    "unit rows": ("OTFusion", {"mode": "weights", "unit_rows": True}),
-    "correlation": ("Git-Re-Basin", {"similarity": "correlation"}),
 }
 EVERY = {name: partial(METHODS[name], **options) for name, options in ALIGNING.items()} | {
     name: partial(METHODS[method], **options) for name, (method, options) in FORMS.items()

@@ -55,7 +55,7 @@ REMOVALS = {
     "old weight_norm": remove_weight_norm,
     "pruning": lambda layer: prune.remove(layer, "weight"),
 }
-WRITING = sorted(set(METHODS) - {"Ensemble", "Ensemble-Logits", "FedAvg"})
+WRITING = sorted(set(METHODS) - {"Ensemble", "Ensemble-Logits"})
 DATA = (normal(20, 6), torch.arange(20) % 4)
 
 
@@ -82,7 +82,7 @@ def test_the_layer_and_the_way_out_are_named(kind):
 def test_every_method_that_writes_weights_refuses_computed_ones_before_any_work(method):
     model = with_computed_weight("weight_norm")
     with pytest.raises(ValueError, match="parent 0: the weight of layer '2' is computed from other tensors"):
-        METHODS[method]([model, mlp(seed=1)], DATA, **({"base": mlp(seed=2)} if METHODS[method].takes.base else {}))
+        METHODS[method]([model, mlp(seed=1)], DATA)
 
 
 @pytest.mark.parametrize("kind", REMOVALS)
@@ -174,7 +174,7 @@ def adapted(seed):
 def test_every_method_that_writes_weights_refuses_factors_before_any_work(method):
     parents = [adapted(seed) for seed in (1, 2)]
     with pytest.raises(ValueError, match=r"(parent 0|ancestor): '2' holds an adapter, whose factors .*Merge"):
-        METHODS[method](parents, (normal(20, 6), labels(20, 3)), **options_for(method, parents, 3))
+        METHODS[method](parents, (normal(20, 6), labels(20, 3)), **options_for(method))
 
 
 def test_networks_of_peft_are_to_be_merged_first():

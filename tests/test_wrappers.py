@@ -87,7 +87,7 @@ def test_torchscript_is_refused_before_any_work_with_a_way_out_that_works(make):
     x, made = normal(20, 6), [make(net) for net in pair()]
     for method in KINDS:
         with pytest.raises(ValueError, match=r"^parent 0.* was made by TorchScript .*load_state_dict"):
-            METHODS[method](made, (x, labels(20, 3)), **options_for(method, pair(), 3))
+            METHODS[method](made, (x, labels(20, 3)), **options_for(method))
     network = mlp((6, 8, 3), seed=5)
     network.load_state_dict(made[0].state_dict())
     assert_close(network(x), made[0](x), 1e-12)

@@ -95,8 +95,8 @@ def _page(method: Method, formula: str) -> str:
     if method.takes.importance:
         options.append("Scores have [options of their own](values.md#importance-scores).")
     options.append("Every method also takes `samples`, `seed`, `logits`, `device` and `monitor`.")
-    name, base = method.name.lower(), method.takes.base
-    words = f"--method {name}{' --base ancestor.safetensors' if base else ''} --splits splits.json"
+    name = method.name.lower()
+    words = f"--method {name} --splits splits.json"
     sections = {
         "Formula": [formula],
         "What exactly it does": [_described(value) for value in (method.value, *parts.values())],
@@ -104,7 +104,7 @@ def _page(method: Method, formula: str) -> str:
         "What it takes": [grid(["what", "taken"], _taken(method.takes).items())],
         "Options": options,
         "How it is called": [
-            f'```text\nMETHODS["{method.name}"](parents, data{", base=ancestor" if base else ""}).model\n'
+            f'```text\nMETHODS["{method.name}"](parents, data).model\n'
             f"retrofit fuse a.safetensors b.safetensors {words} --out fused.safetensors\n```",
             f'`METHODS["{method.name}"].help()` and `retrofit fuse --method {name} --help` show the same options.',
         ],
@@ -134,7 +134,6 @@ def _numbers(method: Method) -> list[str]:
             words = f"Accuracy on {facts['pair']}, one fusion seed, from the studies of the method's {studies}:"
             return [words, grid([*accuracies], [[f"{accuracy:.2f}" for accuracy in accuracies.values()]])]
         reason = next((row.get("reason") for row in facts["uniform"]["rows"] if row["method"] == method.name), None)
-        reason = reason or ("these parents have no common ancestor" if method.takes.base else None)
         return [f"Not measured on this pair{f': {reason}' if reason else ''}."]
     titles = [title if method.takes.importance or title != "uniform" else "alone" for title in rows]
     least = [f"{min(row['variance'].values()):.1%}" if row.get("variance") else NOTHING for row in rows.values()]
@@ -207,10 +206,8 @@ def _taken(takes: Takes) -> dict[str, str]:
         "any architecture that falls into levels": YES_NO[takes.any_architecture],
         "importance scores (`importance=`)": YES_NO[takes.importance],
         "a fused network of its own widths (`target=`)": YES_NO[takes.target],
-        "the parents' common ancestor (`base=`)": "needed" if takes.base else "no",
         "fusion data": "decide" if takes.uses_data else "decide nothing",
         "each parent's own data": "for scores" if takes.importance else YES_NO[takes.parents_data],
-        "sample counts (`sample_counts=`)": YES_NO[takes.sample_counts],
         "goes level by level (errors, analysis)": YES_NO[takes.levels],
         "its result": "all parents side by side" if takes.keeps_parents else "one network",
     }

@@ -3,7 +3,6 @@
 from .averaging import Averaging, Ensembling, average
 from .distillation import Distillation
 from .linear_probe import LinearProbe
-from .merging import TaskVectors
 from .otfusion import OTFusion
 from .pleas import PLeaS
 from .rebasin import GitReBasin

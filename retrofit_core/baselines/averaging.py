@@ -133,43 +133,21 @@ class WeightAverager(Algorithm):
 
 @dataclass(frozen=True)
 class Averaging(WeightAverager):
-    """Vanilla averaging, or one round of FedAvg (McMahan et al. 2017): no alignment, no levels, nothing random."""
+    """Vanilla averaging: no alignment, no levels, nothing random."""
 
-    takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, sample_counts=True, uses_data=False)
+    takes: ClassVar[Takes] = Takes(equal_widths=True, any_architecture=True, uses_data=False)
     title: ClassVar[str] = "average"
 
-    weighting: Literal["equal", "samples"] = setting(
-        "equal", "equal, or samples: by each parent's number of training samples (FedAvg)"
-    )
-
-    @property
-    def needs_counts(self) -> bool:
-        """Whether it needs each parent's training sample count."""
-        return self.weighting == "samples"
-
     def plan(self, task: Task) -> Plan:
-        """Check shapes and counts; see `Algorithm`."""
-        if self.needs_counts and task.sample_counts is None:
-            raise ValueError(
-                "FedAvg weights parents by their numbers of training samples, which only a splits file contains. "
-                "Pass sample_counts=[...] (--splits), or use Average."
-            )
-        if not self.needs_counts and task.sample_counts is not None:
-            raise ValueError(
-                "sample_counts have no effect if all parents have equal weight (weighting='equal'). Use FedAvg, or "
-                "omit them."
-            )
+        """Check shapes; see `Algorithm`."""
         self.check_mergeable(task, least=0)
-        _shares(task.sample_counts, len(task.parents))
         return Plan(task)
 
     def run(self, plan: Plan) -> FusionResult:
         """The mean."""
         task = plan.task
         task.runtime.monitor.check()  # once: the mean takes no time
-        fused = average(task.parents, task.sample_counts).to(task.device).eval()
-        counts = None if task.sample_counts is None else torch.as_tensor(task.sample_counts).tolist()
-        return self.result(fused, task, sample_counts=counts)
+        return self.result(average(task.parents).to(task.device).eval(), task)
 
 
 @dataclass(frozen=True)

@@ -96,10 +96,6 @@ class OTFusion(Averager):
         check=why_no_strength,
         title="Sinkhorn regularisation",
     )
-    unit_rows: bool = setting(
-        False, "scale weights to unit length before comparing them", title="Scale weights to unit length"
-    )
-    squared: bool = setting(False, "use squared distances as costs", title="Square the distances")
 
     def plan(self, task: Task) -> AlignmentPlan:
         """Also ask for the solver; see `Averager`."""
@@ -115,7 +111,7 @@ class OTFusion(Averager):
         def gram(index: int, maps: Sequence[Pairs]) -> Tensor:
             if self.mode == "activations":
                 return sums[index].zz
-            return weight_gram(plan, index, maps, unit_rows=self.unit_rows)
+            return weight_gram(plan, index, maps)
 
         reports, maps = align_by_transport(plan, sums, gram, self)
         plan.combine(maps)
@@ -152,7 +148,7 @@ def align_by_transport(
         facts: dict[str, Any] = {"algorithm": algorithm, "cost": 0.0}
         labels = []
         for k, part in enumerate(_parts(widths)):
-            cost = _distances(inner, part, centres, value.squared, precision(sums[index]))
+            cost = _distances(inner, part, centres, precision(sums[index]))
             stays = k == anchor or group.fixed
             flow = joined and joined(index, flows[k])
             if flow is not None:
@@ -197,19 +193,18 @@ def _centres(
     return groups.targets(s).A, totals / totals.sum()
 
 
-def _distances(gram: Tensor, part: slice, centres: Tensor, squared: bool, rounding: float) -> Tensor:
+def _distances(gram: Tensor, part: slice, centres: Tensor, rounding: float) -> Tensor:
     """(n_k, d) distances between a parent's neurons and the anchor's, from inner products; 0 where rounding may be all that
     differs (`watch.precision`)."""
     norms = gram.diagonal()[part]
     against = gram @ centres
     energies = (centres * against).sum(0)
     distances = norms[:, None] + energies - 2 * against[part]
-    distances = distances.where(distances > rounding * (norms[:, None] + energies), 0.0)
-    return distances if squared else distances.sqrt()
+    return distances.where(distances > rounding * (norms[:, None] + energies), 0.0).sqrt()
 
 
-def weight_gram(plan: AlignmentPlan, index: int, maps: Sequence[Pairs], *, unit_rows: bool) -> Tensor:
-    """(m, m) inner products of all parents' incoming weights, with inputs already aligned."""
+def weight_gram(plan: AlignmentPlan, index: int, maps: Sequence[Pairs], *, unit_rows: bool = False) -> Tensor:
+    """(m, m) inner products of all parents' incoming weights, with inputs already aligned; of unit length if asked."""
     lines = []
     shapes = plan.nets[-1].weights
     for net, groups, pairs in zip(plan.nets[:-1], plan.groups, maps, strict=True):

@@ -66,7 +66,7 @@ def compare_command(context: typer.Context, request: CompareRequest) -> None:
     for option, folder in (("--out", request.out), ("--records", records)):
         check_folder(folder, option)
     check_replaced([request.out / "leaderboard.json"] if request.out else [], overwrite=request.overwrite)
-    check_checkpoints([*request.models, *filter(None, [context.params["base"]])])
+    check_checkpoints(request.models)
     from ..methods import METHODS, methods_with
     from ..runs.comparison import compare_runs, configurations, swept
 

@@ -67,7 +67,7 @@ def fuse_command(context: typer.Context, request: FuseRequest) -> None:
     check_output(request.out, folder)
     read = [*read_by(context.params), *filter(None, [again])]
     check_replaced([request.out], overwrite=request.overwrite, read=read)
-    check_checkpoints([*request.models, *filter(None, [context.params["base"]])])
+    check_checkpoints(request.models)
     from ..networks.checkpoints import save_model
     from ..runs import checkpoint_metadata, execute, read_config
     from ..runs.comparison import title

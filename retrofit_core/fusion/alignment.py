@@ -182,28 +182,6 @@ def mapped(
     return state
 
 
-def reordered_tensors(
-    state: Mapping[str, Tensor],
-    groups: Sequence[Group],
-    orders: Mapping[str, Tensor],
-    skip: tuple[str, int] | None = None,
-) -> dict[str, Tensor]:
-    """Permute the neurons of groups in the given tensors (a state or part of one), leaving the axis `skip`."""
-    new, lines = dict(state), dict[tuple[str, int], Tensor]()
-    for group in groups:
-        for part in group.parts if group.name in orders else ():
-            key = (part.name, part.axis)
-            if part.name in new and key != skip:
-                line = lines.setdefault(key, torch.arange(new[part.name].shape[part.axis]))
-                line[part.index] = part.index[orders[group.name].cpu()]
-    if not lines:
-        return new
-    together = torch.cat(list(lines.values())).to(next(iter(new.values())).device)  # one copy: each one to a GPU waits
-    for (name, axis), line in zip(lines, together.split([len(line) for line in lines.values()]), strict=True):
-        new[name] = new[name].index_select(axis, line)
-    return new
-
-
 def _mapped_axis(tensor: Tensor, axis: int, size: int, on_axis: list[tuple[Part, Part, Tensor]]) -> Tensor:
     """Map one axis, which may hold several groups; copies entries of no group."""
     lines = tensor.movedim(axis, 0)

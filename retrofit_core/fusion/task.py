@@ -47,9 +47,6 @@ class Takes:
     """Whether it weights neurons by importance"""
     parents_data: bool = False
     """Whether it uses each parent's own data, apart from scores"""
-    base: bool = False
-    """Whether it needs the parents' common ancestor"""
-    sample_counts: bool = False
     memory: bool = False
     levels: bool = False
     """Whether it fuses level by level, with errors and analysis"""
@@ -79,17 +76,13 @@ class Task:
     """
 
     parents: Sequence[nn.Module]
-    """In evaluation mode, as are target and base"""
+    """In evaluation mode, as is the target"""
     inputs: Inputs
     """Fusion data: a tensor (B, ...), or a dict or tuple of them; (0,) if the method needs none and none are given"""
     labels: Tensor | None = None
     """(B,)"""
     target: nn.Module | None = setting(None, "network with the fused architecture; None: parent 0's architecture")
-    base: nn.Module | None = setting(
-        None, "the parents' common ancestor: the network from which all of them were trained on"
-    )
     importance: Importance = field(default_factory=Uniform)
-    sample_counts: Sequence[int] | None = setting(None, "each parent's number of training samples")
     seed: int = 0
     runtime: Runtime = field(default_factory=Runtime)
 
@@ -103,9 +96,7 @@ class Task:
         *,
         logits: Which | None = None,
         target: nn.Module | None = None,
-        base: nn.Module | None = None,
         importance: Importance | None = None,
-        sample_counts: Sequence[int] | None = None,
         seed: int = 0,
         runtime: Runtime | None = None,
     ) -> "Task":
@@ -123,14 +114,13 @@ class Task:
         check_models(parents)
         check_setting(SAMPLES_SETTING, samples)
         networks = {f"parent {index}": parent for index, parent in enumerate(parents)}
-        networks |= {f"the {role}": model for role, model in (("target", target), ("base", base)) if model is not None}
+        networks |= {"the target": target} if target is not None else {}
         for name, model in networks.items():
             check_module(model, name)
             networks[name] = unwrapped(model)
             refuse_archived(networks[name], name)
             check_weights(networks[name], name)
         ready = copies(networks)
-        ancestor = ready.pop("the base", None)
         check_same_classes({name: names_in(model) for name, model in ready.items()})
         if data is None:
             if logits is not None:
@@ -157,9 +147,7 @@ class Task:
             inputs,
             labels,
             target=ready.get("the target"),
-            base=ancestor,
             importance=importance,
-            sample_counts=sample_counts,
             seed=seed,
             runtime=runtime,
         )
@@ -249,11 +237,6 @@ class Algorithm(Value):
     """Fields that hold other values: field -> table of names"""
     title: ClassVar[str] = ""
     """Its name in messages and results"""
-
-    @property
-    def needs_counts(self) -> bool:
-        """Whether it needs each parent's number of training samples."""
-        return False
 
     def plan(self, task: Task) -> Any:
         """Check everything, and cut, pair and load, without computing.

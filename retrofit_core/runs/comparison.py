@@ -32,7 +32,7 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
     """The runs of a comparison: each method with each importance; methods without importance once.
 
     Args:
-        base: the common settings; options and base are dropped for methods without them, and the analysis for
+        base: the common settings; options are dropped for methods without them, and the analysis for
             methods without levels.
         methods, importance: see `method_variants`.
     Raises:
@@ -41,10 +41,9 @@ def configurations(base: RunConfig, methods: str, importance: str) -> list[RunCo
     configs = []
     for method, score, options in method_variants(methods, importance):
         keywords = method.keywords({**options, "importance": score or RunConfig.importance})
-        settings: dict[str, Any] = {} if "base" in keywords else {"base": None}
+        settings: dict[str, Any] = {"method": method.name, "importance": score or RunConfig.importance}
         settings["analyse"] = base.analyse and method.takes.analysis  # otherwise there are no levels
         shared = {name: value for name, value in (base.options or {}).items() if name in keywords}
-        settings |= {"method": method.name, "importance": score or RunConfig.importance}
         configs.append(dataclasses.replace(base, **settings, options={**shared, **options}))
         check_choices(configs[-1])
     return list({config.key(): config for config in configs}.values())

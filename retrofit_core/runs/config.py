@@ -51,11 +51,6 @@ class RunConfig:
     importance_samples: int = setting(400, "Samples per parent for computing importance scores.", AT_LEAST_ONE)
     seed: int = same_as(TrainConfig, "seed")
     target: str | None = setting(None, "Fused architecture: a checkpoint, preset or JSON spec. Default: parent 0's.")
-    base: str | None = setting(
-        None,
-        "Checkpoint of the parents' common ancestor, for methods that add task vectors to it.",
-        read=path,
-    )
     arch: str | None = setting(
         None,
         "Architecture of the checkpoints, if they do not record it: a preset (vgg11, vgg11-half, ...), "
@@ -124,7 +119,6 @@ class RunConfig:
             self,
             models=tuple(str(base / name) for name in self.models),
             splits=at(self.splits),
-            base=at(self.base),
             target=at(self.target) if self.target and os.path.isfile(base / self.target) else self.target,
             data=next((str(path) for path in data if path.exists()), self.data),
         )

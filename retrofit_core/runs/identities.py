@@ -12,7 +12,7 @@ from .config import RunConfig
 
 T = TypeVar("T")
 #: Config fields that name files: an identity contains the files' content, not their names.
-NAMES = ("models", "data", "splits", "target", "base")
+NAMES = ("models", "data", "splits", "target")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Identity:
         config = self.config
         # A splits file refers to checkpoints by name.
         models = [(Path(name).name if config.splits else "", name) for name in config.models]
-        others = [("splits", config.splits), ("target", config.target), ("base", config.base)]
+        others = [("splits", config.splits), ("target", config.target)]
         data = [("data", f"{config.data} {split}") for split in _splits(config)]
         roles = [*models, *((role, name) for role, name in others if name), *data]
         return files.key_of([self.settings, [(role, self.inputs.get(name) or name) for role, name in roles]])
@@ -51,7 +51,7 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
         folder: folder that relative file names start from.
     """
     here = config.located(folder)
-    named = [*zip(config.models, here.models, strict=True), (config.splits, here.splits), (config.base, here.base)]
+    named = [*zip(config.models, here.models, strict=True), (config.splits, here.splits)]
     inputs = {name: file_digest(Path(path)) for name, path in named if name and path}
     if config.target:  # a checkpoint's content, or a preset or spec as text
         inputs[config.target] = file_digest(Path(here.target or "")) or f"the words {config.target}"

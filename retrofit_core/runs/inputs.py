@@ -33,7 +33,7 @@ from .config import RunConfig
 from .parents import plan, read_training, train_parents
 
 #: Fields of a run that its method takes as keywords; files become networks.
-TAKEN, FILES = ("importance", "seed", "device"), ("target", "base")
+TAKEN = ("importance", "seed", "device")
 
 
 def method_keywords(config: RunConfig) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def method_keywords(config: RunConfig) -> dict[str, Any]:
     """
     method, asked = METHODS[config.method], changed(config)
     keywords = {name: asked[name] for name in TAKEN if name in asked} | (config.options or {})
-    method.check_keywords(keywords | {name: asked[name] for name in FILES if name in asked})
+    method.check_keywords(keywords | ({"target": config.target} if "target" in asked else {}))
     return keywords
 
 
@@ -93,11 +93,6 @@ class Inputs:
     importance: list[tuple[Tensor, Tensor]] | str | None
     """None if neither scores, method nor analysis need it"""
     target: nn.Module | None
-    """(n, classes) each parent's share of each class's training rows"""
-    counts: list[int] | None = None
-    """Each parent's number of training rows"""
-    base: nn.Module | None = None
-    """The parents' common ancestor"""
 
     def keywords(self, config: RunConfig) -> dict[str, Any]:
         """The flat keywords of a config's method: `method_keywords`, and file contents that the method takes.
@@ -106,11 +101,9 @@ class Inputs:
             ValueError: as in `method_keywords`.
         """
         method, keywords = METHODS[config.method], method_keywords(config)
-        held: dict[str, Any] = {"target": self.target, "base": self.base}
+        held: dict[str, Any] = {"target": self.target}
         if method.takes.importance or method.takes.parents_data:
             held["importance_data"] = self.importance
-        if method.algorithm(**keywords).needs_counts:
-            held["sample_counts"] = self.counts
         return keywords | {name: value for name, value in held.items() if value is not None}
 
 
@@ -140,8 +133,6 @@ def read_inputs(config: RunConfig, training: TrainConfig | None = None) -> Input
         (train.normalise(pixels), labels),
         _importance_data(config, train, parts),
         _target(config, train),
-        [len(part) for part in parts] if parts else None,
-        read_network(config, config.base, train) if config.base else None,
     )
 
 

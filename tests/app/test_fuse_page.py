@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 
 #: A method of each kind that the form treats apart.
-FORMS = ("HF-Gradient", "KF-Linear", "TIES", "Git-Re-Basin", "KD")
+FORMS = ("HF-Gradient", "KF-Linear", "RegMean", "Git-Re-Basin", "KD")
 
 
 open_form, open_runs = partial(page_at, view="new"), partial(page_at, view="runs")

@@ -118,7 +118,7 @@ def outcome(name, parents, shape, **options):
     data = normal(SAMPLES, *shape).float(), labels(SAMPLES, CLASSES)
     with untouched(*parents):
         try:
-            fused = METHODS[name](parents, data, **{**options_for(name, parents, CLASSES), **options}).model
+            fused = METHODS[name](parents, data, **{**options_for(name), **options}).model
         except ValueError as error:
             return str(error)
     with torch.no_grad():

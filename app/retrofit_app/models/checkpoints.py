@@ -87,11 +87,7 @@ def form_words(text: str) -> str:
     problem, advice, _ = lettered(text).partition(": name it with --arch")
     if advice:
         return f"{problem}. Name it below, under “Architecture”."
-    problem = problem.replace(
+    return problem.replace(
         "Pass --splits FILE, or --importance-data fusion to use the fusion samples.",
         "Choose uniform importance, or networks with a splits file.",
-    )
-    return problem.replace(
-        "Pass base=NETWORK (--base FILE), or use Average.",
-        "With networks of your own, name its checkpoint under Common ancestor; otherwise choose Average.",
     )

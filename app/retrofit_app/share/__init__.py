@@ -195,7 +195,7 @@ def _origin(entry: runs.Entry) -> Iterator[str]:
 
     yield _text(f"{runs.details(entry)}.")
     config, training = RunConfig.from_json(entry.config), runs.training_of(entry)
-    named = {kind: _without_folders(getattr(config, kind)) for kind in ("data", "splits", "base", "target")}
+    named = {kind: _without_folders(getattr(config, kind)) for kind in ("data", "splits", "target")}
     config = replace(config, models=tuple(map(_without_folders, config.models)), **named)
     training = training and replace(training, data=_without_folders(training.data))
     yield f"<pre>{escape(commands([(config, training)]))}</pre>"

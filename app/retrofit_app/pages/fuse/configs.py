@@ -159,7 +159,6 @@ def _fusion_of_files(picks: Picks, chosen: dict[str, Any]) -> Any:
         data=picks.data,
         arch=picks.code or None,
         target=picks.target or None if methods.takes(picks.method).target else None,
-        base=own_name(picks.base) if picks.base and methods.takes(picks.method).base else None,
         **_pixels(picks),
         **{**chosen, **rows},
     )

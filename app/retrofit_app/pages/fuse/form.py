@@ -162,9 +162,8 @@ def fusion(picks: Picks) -> None:
         controls.ask(FORM, HELP, "samples")
         if picks.networks == "train" and picks.arch in SCALED and takes.target:
             controls.ask(FORM, HELP, "fused")
-        if picks.networks == "own":
-            asked = {"target": takes.target, "base": takes.base}
-            controls.ask(FORM, HELP, *(name for name in asked if asked[name]))
+        if picks.networks == "own" and takes.target:
+            controls.ask(FORM, HELP, "target")
     st.caption(chosen.sentence)
 
 

@@ -61,7 +61,6 @@ HELP = {
     "retrofit app --arch mynet.py:make.",
     "target": "Empty for network A's architecture; otherwise a name such as vgg11-half or a JSON object, as in `retrofit fuse "
     "--target`.",
-    "base": "The checkpoint from which all these networks were trained. The method adds to it what each of them has learned.",
     "rows": "A splits file says which training images each network saw, so that importance uses each network's own images. "
     "Leave it empty if you have none.",
 }
@@ -122,8 +121,6 @@ class Picks:
     """Architecture of the user's checkpoints, if they do not say it: the user's own factory, or another value of `--arch`"""
     target: str = text("Fused architecture", "as network A")
     """Fused architecture for the user's checkpoints: a library preset or a JSON spec"""
-    base: str = text("Common ancestor", "a checkpoint")
-    """Checkpoint of their common ancestor"""
 
     @property
     def importance_used(self) -> str | None:
