@@ -12,9 +12,8 @@ from torch import nn
 
 from retrofit_core.data.images import Images, in_memory
 from retrofit_core.fusion.results import FusionResult
-from retrofit_core.inspection.analysis import SEEDS, Analysis, analyse
+from retrofit_core.inspection.analysis import Analysis, analyse
 from retrofit_core.inspection.analysis.accuracy import answers_by_level
-from retrofit_core.inspection.analysis.groups import agreement
 from retrofit_core.inspection.analysis.networks import fused_networks
 from retrofit_core.networks.architectures import build
 from retrofit_core.system.runtime import Runtime
@@ -155,16 +154,12 @@ def test_a_deeper_parent_goes_on_behind_the_layer_that_corresponds():
     analysis, fused, x = case.analysed(), case.result.model, case.test.inputs()
     ends = {len(fused): [2, 4], len(case.parents[0]): [2, 6]}  # behind the layers of a network of so many modules
     for number, report in enumerate(case.result.levels[:-1]):
-        h, mean, of_parents = fused[: ends[len(fused)][number]](x), 0, []
+        h, mean = fused[: ends[len(fused)][number]](x), 0
         for parent, of_parent in zip(case.parents, report.labels.split(report.widths), strict=True):
             end = ends[len(parent)][number]
             mean = mean + parent[end:](h[:, of_parent]).softmax(1) / 2
-            of_parents.append(parent[:end](case.x))
         right = (mean.argmax(1) == case.test.labels).double().mean()
         assert analysis.accuracy[number + 1] == pytest.approx(100 * right.item())
-        f, z = fused[: ends[len(fused)][number]](case.x)[:, report.labels], torch.cat(of_parents, 1)
-        expected = [np.corrcoef(one, other)[0, 1] ** 2 for one, other in zip(f.T.numpy(), z.T.numpy(), strict=True)]
-        assert analysis.levels[number].kept.tolist() == pytest.approx(expected, abs=1e-5)
 
 
 # --- scores and groupings --------------------------------------------------------------------------------------------
@@ -203,53 +198,19 @@ def test_at_a_head_of_other_targets_all_scores_are_what_weighs_them():
     assert not torch.equal(analysis.levels[0].scores["uniform"], analysis.levels[0].scores["deeplift"])
 
 
-def same(left, right) -> bool:
-    return adjusted_rand_score(left.numpy(), right.numpy()) == 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["cnn", "cnn, gradient", "mlp, three parents of other widths", "BatchNorm"])
-def test_the_first_row_is_the_runs_own_grouping(name, cases):
-    """Also when it is made again: an analysis that takes itself for the one of the seed before has it in its second row."""
-    case, analysis = cases(name)
-    for level, report in zip(analysis.levels, case.result.levels, strict=True):
-        assert torch.equal(level.labels["conductance"][0], report.labels)
-    shifted = dataclasses.replace(case.result, config={**case.result.config, "seed": -1})
-    for level, report in zip(case.analysed(shifted).levels[:-1], case.result.levels, strict=False):
-        assert same(level.labels["conductance"][1], report.labels)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["cnn", "cnn, gradient", "mlp, three parents of other widths"])
-def test_other_rows_are_what_runs_with_that_score_and_seed_make_of_the_first_level(name, cases):
+def test_groups_are_the_runs_own_and_those_that_runs_with_other_scores_make_of_the_first_level(name, cases):
     """Its Gram matrix does not depend on what was fused before."""
     case, analysis = cases(name)
+    for level, report in zip(analysis.levels, case.result.levels, strict=True):
+        assert torch.equal(level.labels["conductance"], report.labels)
     for importance in EVERY:
-        label_rows = analysis.levels[0].labels[importance]
-        assert len(label_rows) == SEEDS
-        for seed in (0, 1, SEEDS - 1):
-            assert same(label_rows[seed], case.fused(importance=importance, seed=seed).levels[0].labels)
+        labels = case.fused(importance=importance).levels[0].labels
+        assert adjusted_rand_score(analysis.levels[0].labels[importance].numpy(), labels.numpy()) == 1
 
 
-def test_agreement_is_the_adjusted_rand_index_over_all_pairs_of_seeds(cases):
-    level = cases("cnn")[1].levels[1]
-    pairs = [(row["first"], row["second"]) for row in level.agreement]
-    assert pairs == [(a, b) for i, a in enumerate(EVERY) for b in EVERY[i:]]
-    for row in level.agreement:
-        left, right = level.labels[row["first"]], level.labels[row["second"]]
-        agreements = [
-            adjusted_rand_score(a.numpy(), b.numpy())
-            for i, a in enumerate(left)
-            for j, b in enumerate(right)
-            if row["first"] != row["second"] or i < j
-        ]
-        assert (row["mean"], row["least"], row["most"]) == pytest.approx(
-            (np.mean(agreements), min(agreements), max(agreements))
-        )
-    assert len(agreement({"a": left, "b": right, "c": right})) == 6
-
-
-# --- what is kept, targets and outputs -------------------------------------------------------------------------------
+# --- targets and outputs -----------------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -263,25 +224,6 @@ def direct_rows(case):
             (value,) = net.graph.run(net.weights, net.graph.given([case.x]), [end]).values()
             rows.append(value.movedim(net.axes[index], -1).flatten(0, -2).double())
         yield rows[-1], torch.cat(rows[:-1], 1)
-
-
-@pytest.mark.slow
-@each_case("name", CASES)
-def test_kept_is_the_squared_correlation_with_the_fused_neuron(name, cases):
-    case, analysis = cases(name)
-    for level, report, (f, z) in zip(analysis.levels, case.result.levels, direct_rows(case), strict=True):
-        for j, kept in enumerate(level.kept.tolist()):
-            a, b = z[:, j].numpy(), f[:, report.labels[j]].numpy()
-            expected = np.corrcoef(a, b)[0, 1] ** 2 if a.std() > 1e-5 * abs(a.mean()) and b.std() > 0 else 0.0
-            assert kept == pytest.approx(expected, abs=1e-6)
-
-
-def test_constant_neurons_keep_nothing():
-    case = Case("mlp", importance="uniform")
-    case.parents[0][1].weight.data[2] = 0  # its output is its bias
-    case.result = case.fused()
-    kept = case.analysed(test=None).levels[0].kept
-    assert kept[2] == 0 and torch.isfinite(kept).all() and kept.max() <= 1
 
 
 @pytest.mark.slow
@@ -313,8 +255,7 @@ def test_is_deterministic_and_leaves_everything_as_it_was():
     assert torch.equal(torch.random.get_rng_state(), state)
     assert case.parents[0].training and not case.parents[1].training
     for left, right in zip(first.levels, second.levels, strict=True):
-        assert left.agreement == right.agreement
-        for name in ("kept", "targets", "outputs"):
+        for name in ("targets", "outputs"):
             assert torch.equal(getattr(left, name), getattr(right, name))
     assert first.accuracy == second.accuracy
 
@@ -341,11 +282,10 @@ def test_a_saved_analysis_comes_back(name, cases, tmp_path):
     for fact in ("accuracy", "samples", "missing", "seconds"):
         assert getattr(back, fact) == getattr(analysis, fact)
     for left, right in zip(back.levels, analysis.levels, strict=True):
-        assert (left.name, left.agreement) == (right.name, right.agreement)
+        assert left.name == right.name
         for name in right.scores:
             assert torch.equal(left.scores[name], right.scores[name])
             assert torch.equal(left.labels[name], right.labels[name])
-        assert_close(left.kept, right.kept, 1e-6)
         for name in ("targets", "outputs"):
             assert_close(getattr(left, name), getattr(right, name), 1e-3)
     assert not list(tmp_path.glob("*.tmp"))

@@ -5,6 +5,7 @@ not depend on the fused levels below, so nothing is fused.
 """
 
 import json
+from itertools import combinations, combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from ..fusion.importance import as_importance
 from ..fusion.importance.scoring import check_scores, parents_scores
 from ..fusion.results import principal_components
 from ..graph.network import Network, networks_of
-from ..inspection.analysis.groups import agreement
 from ..runs import RunConfig, read_inputs
 from ..system.monitor import Monitor
 from .tables import NEARLY
@@ -99,3 +99,28 @@ def histogram(relative: np.ndarray) -> dict[str, list[float]]:
     edges = np.union1d(np.histogram_bin_edges(relative, BINS), float(NEARLY))
     counts, _ = np.histogram(relative, edges)
     return {"counts": counts.tolist(), "edges": edges.tolist()}
+
+
+def agreement(labels: dict[str, Tensor]) -> list[dict[str, Any]]:
+    """Adjusted Rand index of every two scores over all pairs of seeds, and of every score with itself.
+
+    Args:
+        labels: score -> (seeds, m) groups.
+    """
+    from sklearn.metrics import adjusted_rand_score  # importing it takes two seconds
+
+    rows = []
+    for first, second in combinations_with_replacement(labels, 2):
+        left, right = labels[first], labels[second]
+        pairs = combinations(left, 2) if first == second else product(left, right)
+        indices = [float(adjusted_rand_score(a.cpu().numpy(), b.cpu().numpy())) for a, b in pairs]
+        rows.append(
+            {
+                "first": first,
+                "second": second,
+                "mean": sum(indices) / len(indices),
+                "least": min(indices),
+                "most": max(indices),
+            }
+        )
+    return rows

@@ -17,29 +17,17 @@ from retrofit_core.training.evaluation import as_bits
 SCORES = ("uniform", "conductance", "deeplift")
 
 
-def invented(run: Run, *, seeds: int = 3, without: str = "") -> Analysis:
+def invented(run: Run, *, without: str = "") -> Analysis:
     """For every level of a run; the run's own score keeps the run's labels and scores. One score may be left out."""
     generator = np.random.default_rng(0)
     levels = []
     for report in run.levels:
         m, d = len(report.labels), report.width
-        labels = {name: torch.tensor(generator.integers(0, d, (seeds, m))) for name in SCORES}
-        labels[run.config.importance][0] = report.labels
+        labels = {name: torch.tensor(generator.integers(0, d, m)) for name in SCORES}
+        labels[run.config.importance] = report.labels
         scores = {name: torch.tensor(generator.random(m) + 0.1) for name in SCORES}
         scores["uniform"] = torch.ones(m)
         scores[run.config.importance] = report.scores
-        agreement = [
-            {
-                "first": first,
-                "second": second,
-                "mean": 0.8 if first == second else 0.4,
-                "least": 0.7 if first == second else 0.3,
-                "most": 0.9 if first == second else 0.5,
-            }
-            for i, first in enumerate(SCORES)
-            for second in SCORES[i:]
-        ]
-        agreement = [row for row in agreement if without not in (row["first"], row["second"])]
         labels, scores = (
             {name: held for name, held in by_name.items() if name != without} for by_name in (labels, scores)
         )
@@ -49,8 +37,6 @@ def invented(run: Run, *, seeds: int = 3, without: str = "") -> Analysis:
                 report.name,
                 scores,
                 labels,
-                agreement,
-                torch.tensor(generator.random(m)),
                 targets,
                 targets * 0.9,
             )

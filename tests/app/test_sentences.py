@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from retrofit_app import runs
-from retrofit_app.figures import LIGHT, agreement, claimed, ingredients, lettered
+from retrofit_app.figures import LIGHT, claimed, ingredients, lettered
 from retrofit_app.figures.landscape import headline
 from retrofit_app.figures.paper.cells import cells
 from retrofit_app.learn.measured import FILE
@@ -57,15 +57,6 @@ def of_parts(plain: float | None, groups: float, drawn: float | None, fitted: fl
     return ingredients.finding({corner: facts(value) for corner, value in known.items() if value is not None})
 
 
-def of_agreement(pair: float, floor: float, least: float) -> str:
-    row = {"most": 1.0}
-    rows = [
-        {"first": "uniform", "second": "deeplift", "mean": pair, "least": pair, **row},
-        *({"first": name, "second": name, "mean": floor, "least": least, **row} for name in ("uniform", "deeplift")),
-    ]
-    return agreement.agreement_words(rows)
-
-
 def of_fused(fused: float, average: float, *alone: float, seconds: float = 2.0) -> str:
     """The first page's finding."""
     entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
@@ -90,11 +81,6 @@ SAID = [
     (of_parts(20, 50, 80, 90), "the fit brings +60.0 points in random groups and +40.0 in alike ones.", "chance"),
     (of_parts(20, 50, 80, 80.1), "and +0.1 with it (may be chance)", "then"),
     (of_parts(None, 70, None, 50), "The fit brings \N{MINUS SIGN}20.0 points in alike ones.", "groups bring"),
-    (of_agreement(0.3, 0.8, 0.7), "these scores do group differently", "chance"),
-    (of_agreement(0.75, 0.8, 0.7), "may be the chance of another start", "do group"),
-    (of_agreement(0.75, 0.8, 0.7), "Two seeds of one score agree with 0.80 (0.70 to 1.00)", "no better"),
-    (of_agreement(0.75, 1.0, 1.0), "the whole difference comes from the scores", "chance"),
-    (of_agreement(1.0, 1.0, 1.0), "All scores give the same groups", "least"),
     (of_fused(90, 20, 50, 55), "clearly better than B alone", "A alone"),
     (of_fused(90, 20, 60, 55), "clearly better than A alone", "the plain average"),
     (of_fused(90, 58, 60, 55), "clearly better than the plain average (itself better than B) by 32.0 points", "which beats"),

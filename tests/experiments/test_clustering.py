@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import adjusted_rand_score
 
-from retrofit_core.experiments.clustering import clustering, histogram
+from retrofit_core.experiments.clustering import agreement, clustering, histogram
 from retrofit_core.experiments.results import share_below
 from retrofit_core.runs import RunConfig, read_inputs
 from retrofit_core.runs.parents import train_parents
@@ -77,3 +78,19 @@ def test_the_share_of_scores_near_zero_is_exact_where_most_are_silent():
     kept = histogram(scores)
     assert sum(kept["counts"]) == 512
     assert share_below(kept, 0.1) == pytest.approx(100 * 350 / 512)
+
+
+def test_agreement_is_the_adjusted_rand_index_over_all_pairs_of_seeds():
+    labels = {
+        name: torch.randint(4, (3, 20), generator=torch.Generator().manual_seed(k)) for k, name in enumerate("ab")
+    }
+    rows = {(row["first"], row["second"]): row for row in agreement(labels)}
+    assert list(rows) == [("a", "a"), ("a", "b"), ("b", "b")]
+    for (first, second), row in rows.items():
+        indices = [
+            adjusted_rand_score(a.numpy(), b.numpy())
+            for i, a in enumerate(labels[first])
+            for j, b in enumerate(labels[second])
+            if first != second or i < j
+        ]
+        assert (row["mean"], row["least"], row["most"]) == pytest.approx((np.mean(indices), min(indices), max(indices)))

@@ -4,7 +4,6 @@ Every function returns a `Picture`: the figure, an alternative text that states 
 Colours, shapes and sizes follow one set of tokens (`palette`).
 """
 
-from .agreement import agreement_words, title
 from .classes import Network
 from .clusters import cluster_key, clusters
 from .diagnosis import fitted, worst_level
@@ -25,4 +24,4 @@ from .single import (
     score_histogram,
 )
 from .tiles import KNOWN, Tile, tiles
-from .words import LETTERS, claimed, escaped, letter, lettered, listing, number, percent, plain_text, share
+from .words import LETTERS, claimed, escaped, letter, lettered, listing, number, percent, plain_text, share, title

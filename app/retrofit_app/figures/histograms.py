@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .agreement import title
 from .drawing import axis, bars, edge, note, panels, picture_of, up_paper
 from .palette import Palette
 from .picture import Picture
-from .words import listing, percent
+from .words import listing, percent, title
 
 #: A neuron below this share of the uniform score hardly counts.
 FAINT = 0.1

@@ -114,3 +114,10 @@ def plain_text(markdown: str) -> str:
 def _harmless(beginning: re.Match[str]) -> str:
     sign = beginning.group()
     return sign + JOINER if sign.isdigit() else f"\\{sign}"
+
+
+def title(score: str) -> str:
+    """An importance score's name on the page; for a score that the library does not know, its recorded name."""
+    from retrofit_core.fusion.importance import IMPORTANCE  # takes seconds; not every page needs it
+
+    return (IMPORTANCE[score].title or score.capitalize().replace("_", " ")) if score in IMPORTANCE else score

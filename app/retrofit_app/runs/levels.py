@@ -141,4 +141,4 @@ def grouped(entry: Entry, levels: list[Any], analysed: Any, level: int, score: s
     if score is None or analysed is None:
         return replace(figures.neurons(report), classes=classes)
     of_level = analysed.levels[level]
-    return replace(figures.neurons(report, of_level.labels[score][0], of_level.scores[score]), classes=classes)
+    return replace(figures.neurons(report, of_level.labels[score], of_level.scores[score]), classes=classes)

@@ -35,7 +35,7 @@ from ...system.registry import find, made
 from ...system.runtime import Runtime
 from ...system.settings import settings_of
 from .accuracy import accuracy_by_level
-from .groups import agreement, regrouped
+from .groups import regrouped
 from .networks import fused_networks
 from .record import Analysis, LevelAnalysis
 
@@ -43,8 +43,6 @@ from .record import Analysis, LevelAnalysis
 TEST_IMAGES = 1000
 #: Rows of targets and outputs to keep.
 ROWS = 128
-#: Variance below this share of the mean square is rounding: the neuron is constant.
-CONSTANT = 1e-12
 
 
 @devices.exact()
@@ -224,7 +222,7 @@ def _level(
         parts = groups.parts_of_columns(number)
         parts = None if parts is None else parts.to(device)
         sums = step.moments(dtype, parts, step.walks[-1].memory)
-    labelled = dict.fromkeys(scores, report.labels[None])
+    labelled = dict.fromkeys(scores, report.labels)
     space = int(groups.fused.columns[number][0, 0])
     if groups.plain(number) and report.weights is None and groups.fused.spaces[space].family is None:
         zz, first = sums.zz[:m, :m], next((level for level in before if level.name == report.stream), None)
@@ -235,42 +233,25 @@ def _level(
             fit = None if layer.table else form
             gram = alike([zz, *others.values()]) if others else fit.solve(step, sums, parts).gram if fit else zz
             labelled = regrouped(retrofit.grouping, gram, scores, report, number, config["importance"], config["seed"])
-    kept, targets, outputs = _compare(step, groups, report, A, config["seed"])
+    targets, outputs = _examples(step, groups, report, A, config["seed"])
     of_scores = {name: s.cpu() for name, s in scores.items()}
-    return LevelAnalysis(report.name, of_scores, labelled, agreement(labelled), kept, targets, outputs)
+    return LevelAnalysis(report.name, of_scores, labelled, targets, outputs)
 
 
-def _compare(step: Step, groups: Groups, report: LevelReport, A: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(m,) squared correlation of each neuron with its fused neuron over all rows; and targets and outputs of some rows."""
-    layer, net, walk, total = step.layer, step.nets[-1], step.walks[-1], report.rows
-    chosen = torch.randperm(total, generator=torch.Generator().manual_seed(seed))[:ROWS].sort().values
-    labels, n = report.labels.to(step.device), len(step.nets) - 1
+def _examples(step: Step, groups: Groups, report: LevelReport, A: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """Targets and outputs of some rows."""
+    layer, net, walk = step.layer, step.nets[-1], step.walks[-1]
+    chosen = torch.randperm(report.rows, generator=torch.Generator().manual_seed(seed))[:ROWS].sort().values
     means = [A.to(step.device) for A in groups.of_positions(step.number)] if layer.mixes else []
     axis = layer.operations[0].axis if layer.mixes else net.axes[step.number]
-    # Sums of z, z^2, f, f^2, f z, where f is the fused neuron of z.
-    sums = torch.zeros(5, len(labels), dtype=torch.float64, device=step.device)
     targets, outputs, start = [], [], 0
     for number, (ends, given, counted) in enumerate(step.batches()):
-        views = step.outputs(ends, given, torch.float64, means)[:n] if layer.mixes else step.neurons(ends)
+        views = step.outputs(ends, given, torch.float64, means)[:-1] if layer.mixes else step.neurons(ends)
         z = step.voted(side_by_side(views, views[0].dtype, counted))
         value = walk.ahead(number, net.weights, [layer.place])[layer.place]
         f = side_by_side([value.movedim(axis, -1)], value.dtype, counted)
-        for part_f, part_z in zip(
-            *(rows.split(devices.rows_per_batch(32 * len(labels))) for rows in (f, z)), strict=True
-        ):
-            a, b = part_z.double(), part_f.double()[:, labels]
-            for line, product in zip(sums, (a, a * a, b, b * b, a * b), strict=True):
-                line += product.sum(0)
         in_batch = chosen[(chosen >= start) & (chosen < start + len(z))].to(step.device) - start
         targets.append((z[in_batch].double() @ A).float().cpu())
         outputs.append(f[in_batch].float().cpu())
         start += len(z)
-    return squared_correlation(sums, total).cpu(), torch.cat(targets), torch.cat(outputs)
-
-
-def squared_correlation(sums: Tensor, count: int) -> Tensor:
-    """(m,) squared correlations from sums of z, z^2, f, f^2 and f z; 0 where either is constant."""
-    z, zz, f, ff, fz = sums
-    var_z, var_f, both = zz - z * z / count, ff - f * f / count, fz - f * z / count
-    varies = (var_z > CONSTANT * zz) & (var_f > CONSTANT * ff)
-    return torch.where(varies, both.square() / (var_z * var_f).where(varies, 1.0), 0.0).clamp(0, 1)
+    return torch.cat(targets), torch.cat(outputs)

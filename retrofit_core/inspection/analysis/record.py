@@ -23,12 +23,7 @@ class LevelAnalysis:
     scores: dict[str, Tensor]
     """Importance -> (m,), normalised as in the run; for the run's importance, the scores it used"""
     labels: dict[str, Tensor]
-    """Importance -> (seeds, m) groups of the run's Gram matrix, numbered for the largest overlap with the run's groups. The
-    first row has the run's seed; a deterministic grouping has one row"""
-    agreement: list[dict[str, Any]]
-    """first, second, mean, least, most: adjusted Rand index over pairs of seeds; first == second is the noise floor"""
-    kept: Tensor
-    """(m,) share 0..1 of each neuron's variance that its fused neuron explains: their squared correlation over rows"""
+    """Importance -> (m,) groups of the run's Gram matrix with the run's seed, numbered for the largest overlap with its groups"""
     targets: Tensor
     """(r, d) targets T of random rows; float16 on disk, like the outputs"""
     outputs: Tensor
@@ -58,7 +53,6 @@ class Analysis:
         for index, level in enumerate(self.levels):
             arrays |= {f"{index}/scores/{name}": _numpy(value) for name, value in level.scores.items()}
             arrays |= {f"{index}/labels/{name}": _numpy(value).astype(np.int32) for name, value in level.labels.items()}
-            arrays[f"{index}/kept"] = _numpy(level.kept).astype(np.float32)
             # float16 ends at 65504: scale a level's rows by their largest entry
             scale = max(level.targets.abs().max().item(), level.outputs.abs().max().item()) or 1.0
             arrays[f"{index}/scale"] = np.array(scale)
@@ -66,10 +60,7 @@ class Analysis:
             arrays[f"{index}/outputs"] = (_numpy(level.outputs) / scale).astype(np.float16)
         with files.replacing(folder / "analysis.npz") as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-        levels = [
-            {"name": level.name, "importance": list(level.scores), "agreement": level.agreement}
-            for level in self.levels
-        ]
+        levels = [{"name": level.name, "importance": list(level.scores)} for level in self.levels]
         files.write(folder / "analysis.json", json.dumps({**vars(self), "levels": levels}, indent=1))
 
     @classmethod
@@ -103,8 +94,6 @@ def _read_level(facts: dict[str, Any], arrays: Mapping[str, np.ndarray], index: 
         name=facts["name"],
         scores={name: read(f"scores/{name}") for name in facts["importance"]},
         labels={name: read(f"labels/{name}").long() for name in facts["importance"]},
-        agreement=facts["agreement"],
-        kept=read("kept"),
         targets=read("targets").float() * scale,
         outputs=read("outputs").float() * scale,
     )

@@ -29,7 +29,7 @@ def panel(entry: runs.Entry) -> None:
             "**This run has no analysis**"
             + (f" ({escaped(reason)})" if reason else "")
             + ". Other scores' groupings, the accuracy "
-            "after each level, what neurons keep, targets and the loss around the weights are computed once, in about the time "
+            "after each level and targets are computed once, in about the time "
             "of the fusion, and kept in the record."
         )
         if state := str(notes_of(entry.folder).get("state") or ""):

@@ -1,4 +1,4 @@
-"""Which neurons are merged: a ribbon into groups, or the neurons' plane under every score; and how alike the groupings are."""
+"""Which neurons are merged: a ribbon into groups, or the neurons' plane under every score."""
 
 import streamlit as st
 
@@ -10,14 +10,9 @@ from retrofit_app.widgets import controls, pictures, readings
 from .parameters import LEVELS, VIEWS
 from .view import View
 
-ARI = (
-    "The adjusted Rand index says how alike two groupings are: 1 for the same groups, 0 for no more than chance. Two scores "
-    "differ only if their index is below that of two seeds of one score."
-)
-
 
 def grouping(view: View) -> None:
-    """Draw the chosen view, its picked neurons, and how alike the groupings are."""
+    """Draw the chosen view, and its picked neurons."""
     report = view.report
     classes = ", one for each class" if view.joins_classes else ""
     view.say(
@@ -38,7 +33,7 @@ def grouping(view: View) -> None:
                 controls.switch(LEVELS, "score", "Importance score", {score: title(score) for score in view.scores})
     (ribbon if view.look.view == "ribbon" else planes)(view)
     if not view.lecture:
-        agreement(view)
+        view.missing()
 
 
 def ribbon(view: View) -> None:
@@ -66,12 +61,3 @@ def planes(view: View) -> None:
             name = f"**{escaped(title(score))}**" + (" (this run)" if view.of_run(score) else "")
             view.chart("clusters", name, key=f"clusters-{score}", score=score)
     st.html(figures.cluster_key(len(view.report.widths), sum(view.report.widths), view.palette))
-
-
-def agreement(view: View) -> None:
-    """Say how similar the scores' groupings are, compared with seeds."""
-    if view.analysis is None:
-        widgets.why("The analysis contains the groupings of other scores. This run has no analysis.")
-        return
-    st.markdown(escaped(figures.agreement_words(view.analysis.agreement)), help=ARI)
-    view.missing()
