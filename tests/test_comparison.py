@@ -163,6 +163,6 @@ def test_the_leaderboard_is_saved_after_every_row(base, tmp_path):
         if event["kind"] == "phase" and "of 2" in event["name"]:
             saved.append([row["name"] for row in json.loads((tmp_path / "leaderboard.json").read_text())["rows"]])
 
-    board = compare_runs(configurations(base, "average,fedavg", "uniform"), out=tmp_path, monitor=Monitor(look))
+    board = compare_runs(configurations(base, "average,regmean", "uniform"), out=tmp_path, monitor=Monitor(look))
     assert [set(names) - {"parent 0", "parent 1"} for names in saved] == [set(), {"Average"}]
     assert json.loads((tmp_path / "leaderboard.json").read_text()) == json.loads(json.dumps(board.to_json()))

@@ -64,9 +64,5 @@ def test_checkpoints_are_judged_without_a_training(tmp_path):
         save_model(build({"architecture": "cnn", "widths": widths}, seed=k), tmp_path / f"{k}.safetensors")
     config = RunConfig(models=("0.safetensors", "1.safetensors"), fusion_from="iid", method="KF-Linear", device="cpu")
     check_run(config, folder=tmp_path)
-    for changes, message in (
-        ({"method": "HF-Linear"}, r"KF-Linear works here\."),
-        ({"models": ("2.safetensors",)}, r"^there is no checkpoint at 2.safetensors\.$"),
-    ):
-        with pytest.raises(Refusal, match=message):
-            check_run(dataclasses.replace(config, **changes), folder=tmp_path)
+    with pytest.raises(Refusal, match=r"^there is no checkpoint at 2.safetensors\.$"):
+        check_run(dataclasses.replace(config, models=("2.safetensors",)), folder=tmp_path)
