@@ -88,21 +88,19 @@ class Steps(Code):
                 return end.value
 
 
-def encoder(causal=False, batch_first=True, norm_first=True):
-    """torch's own layers, with positions, masks, and samples first or second."""
+def encoder(causal=False, norm_first=True):
+    """torch's own layers, with positions and masks."""
 
     def code(net, x):
         h = net.embed(x) + net.positions
-        h = h if batch_first else h.transpose(0, 1)
-        h = net.encoder(h, mask=net.mask, is_causal=True) if causal else net.encoder(h)
-        return net.head((h if batch_first else h.transpose(0, 1)).mean(1))
+        return net.head((net.encoder(h, mask=net.mask, is_causal=True) if causal else net.encoder(h)).mean(1))
 
-    layer = nn.TransformerEncoderLayer(WIDTH, 2, 12, batch_first=batch_first, norm_first=norm_first)
+    layer = nn.TransformerEncoderLayer(WIDTH, 2, 12, batch_first=True, norm_first=norm_first)
     return Code(
         code,
         {"mask": nn.Transformer.generate_square_subsequent_mask(TOKENS)},
         embed=Linear(4, WIDTH),
-        positions=Parameter(torch.randn(TOKENS, WIDTH) if batch_first else torch.randn(1, TOKENS, WIDTH)),
+        positions=Parameter(torch.randn(TOKENS, WIDTH)),
         encoder=nn.TransformerEncoder(layer, 1, enable_nested_tensor=False),
         head=Linear(WIDTH, CLASSES),
     )
@@ -126,34 +124,15 @@ def masked():
     )
 
 
-def raw_skip():
-    """A skip from the pixels themselves around linear layers over channels."""
-
-    def code(net, x):
-        x = x.permute(0, 2, 3, 1)
-        return net.head((x + net.second(net.first(x).relu())).relu().mean((1, 2)))
-
-    return Code(code, first=Linear(3, 6), second=Linear(6, 3), head=Linear(3, CLASSES))
-
-
-def reader(kind):
-    """Two blocks of tokens that share one mask of padding, made from the tokens: boolean or added, for keys or for pairs."""
+def reader():
+    """Two blocks of tokens that share one mask of padding, made from the tokens, for pairs."""
 
     def code(net, x):
         h = net.tokens(x)
-        mask = (x != 0)[:, None, None, :]
-        if "pairs" in kind:
-            mask = mask.expand(h.shape[0], 1, h.shape[1], h.shape[1])
-        if "added" in kind:
-            mask = (~mask).to(h.dtype) * -1e4
+        mask = (x != 0)[:, None, None, :].expand(h.shape[0], 1, h.shape[1], h.shape[1])
         for norm, qkv, out, last, first, second in zip(*net.blocks, strict=True):
             q, k, v = (part.unflatten(2, (2, 4)).transpose(1, 2) for part in qkv(norm(h)).chunk(3, 2))
-            if "torch" in kind:
-                mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-            else:
-                maps = q @ k.transpose(-2, -1) / 2
-                maps = maps + mask if "added" in kind else maps.masked_fill(~mask, -1e4)
-                mixed = maps.softmax(-1) @ v
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
             h = h + out(mixed.transpose(1, 2).flatten(2))
             h = h + second(F.gelu(first(last(h))))
         return net.head(h[:, 0])
@@ -227,8 +206,6 @@ def grouped_queries(way):
         q, k = (q, k) if "plain" in way else (rotated(q), rotated(k))
         if "repeated" in way:
             k, v = (part.repeat_interleave(2, 1) for part in (k, v))
-        elif "expanded" in way:
-            k, v = (part[:, :, None].expand(-1, -1, 2, -1, -1).reshape(q.shape) for part in (k, v))
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa="torch" in way)
         h = h + net.out(mixed.transpose(1, 2).flatten(2))
         n = net.last(h)
@@ -429,17 +406,6 @@ def joined(join):
     return lambda net, x: net.head(torch.relu(join(net, torch.relu(net.stem(x)))))
 
 
-def in_place(change):
-    """A join whose first operation writes into what the layer made, without a name for the result."""
-
-    def join(net, h):
-        o = net.a(h)
-        change(o, h)
-        return o
-
-    return joined(join)
-
-
 def in_part(net, h):
     out = net.a(h)
     out[:, :2].mul_(0.3)
@@ -452,29 +418,6 @@ def in_part_plain(net, h):
     out[:, :2] = out[:, :2] * 0.3
     out[:, 3] = out[:, 3] + h[:, 3]
     return out + h
-
-
-def two_names(net, x):
-    h = net.stem(x)
-    same = h
-    h += net.a(h.relu())
-    return net.head(h.relu() + same)
-
-
-def two_names_plain(net, x):
-    h = net.stem(x)
-    h = h + net.a(h.relu())
-    return net.head(h.relu() + h)
-
-
-def preactivation(net, x):
-    h = net.stem(x)
-    return net.head(h + net.a(net.relu(h)))
-
-
-def preactivation_plain(net, x):
-    h = net.stem(x).relu()
-    return net.head(h + net.a(h))
 
 
 def arithmetic(net, x):
@@ -496,33 +439,18 @@ def an_item(net, x):
 #: Name -> (code, the same function in plain words).
 SPELLED = {
     "torch.add": (joined(lambda n, h: torch.add(h, n.a(h), alpha=0.3)), joined(lambda n, h: h + 0.3 * n.a(h))),
-    "rsub": (joined(lambda n, h: torch.rsub(h, n.a(h), alpha=0.3)), joined(lambda n, h: n.a(h) - h * 0.3)),
-    "addcmul": (
-        joined(lambda n, h: torch.addcmul(h, n.a(h), n.b(h), value=0.3)),
-        joined(lambda n, h: h + n.a(h) * n.b(h) * 0.3),
-    ),
     "stack": (joined(lambda n, h: torch.stack([h, n.a(h)]).sum(0)), joined(lambda n, h: h + n.a(h))),
     "mean of a stack": (
         joined(lambda n, h: torch.stack([h, n.a(h), n.b(h)], 1).mean(1)),
         joined(lambda n, h: (h + n.a(h) + n.b(h)) / 3),
     ),
     "parts": (joined(in_part), joined(in_part_plain)),
-    "mul_, then add_": (in_place(lambda o, h: (o.mul_(0.3), o.add_(h))), joined(lambda n, h: n.a(h) * 0.3 + h)),
     "behind layers": (
         lambda n, x: n.head(n.drop(n.relu(n.a(n.relu(n.stem(x)))))),
         lambda n, x: n.head(n.a(n.stem(x).relu()).relu()),
     ),
-    "two names": (two_names, two_names_plain),
-    "preactivation": (preactivation, preactivation_plain),
     "arithmetic": (arithmetic, lambda n, x: n.head(n.a((n.stem(x) * 2) ** 2 - 1).clamp(min=0) + 1)),
     "an item": (an_item, lambda n, x: n.head(n.a((2 * n.stem(x)).relu()).relu())),
-}
-#: The rest has no plainer words.
-SUMS = {
-    "selu": lambda n, h: h + F.selu(n.a(h)),
-    "minus of two": lambda n, h: n.a(h) - n.b(h),
-    "addcdiv": lambda n, h: torch.addcdiv(h, n.a(h), 1 + n.b(h).abs(), value=0.3),
-    "StochasticDepth": lambda n, h: h + n.path(n.a(h)),
 }
 
 
@@ -535,7 +463,6 @@ def written(code):
         head=Linear(8, 4),
         relu=ReLU(inplace=True),
         drop=nn.Dropout(0.5, inplace=True),
-        path=torchvision.ops.StochasticDepth(0.3, "row"),
     )
 
 
@@ -545,11 +472,6 @@ def written(code):
 def gate(net, x):
     left, right = net.a(x).chunk(2, 1)
     return net.c(left * right.sigmoid())
-
-
-def interleaved(net, x):
-    h = net.a(x)
-    return net.c(h[:, ::2] * h[:, 1::2].sigmoid())
 
 
 def sides(net, x):
@@ -571,7 +493,6 @@ HALVES = [0] * 4 + [1] * 4
 STRUCTURED = {
     "gate": (gate, two(4), HALVES),
     "glu": (lambda net, x: net.c(F.glu(net.a(x), 1)), two(4), HALVES),
-    "interleaved": (interleaved, two(4), [0, 1] * 4),
     "sides": (sides, two(8), [0] * 5 + [1] * 3),
     "GroupNorm": (lambda net, x: net.c(net.n(net.a(x)).relu()), two() | {"n": nn.GroupNorm(2, 8)}, HALVES),
     "softmax of parts": (lambda net, x: net.c(net.a(x).unflatten(1, (2, 4)).softmax(2).flatten(1)), two(), HALVES),
@@ -581,25 +502,10 @@ STRUCTURED = {
 #: Name -> forward, its layers and buffers `p` and `q` with a number for each neuron, shape of an input.
 BUFFERS = {
     "scale": (lambda net, x: net.c((net.a(x) * net.p).relu()), two() | {"p": numbers(1, 8)}, FLAT),
-    "two buffers": (
-        lambda net, x: net.c(torch.addcmul(net.q, net.a(x), net.p)),
-        two() | {"p": numbers(8), "q": -numbers(8)},
-        FLAT,
-    ),
     "positions, in a block": (
         lambda net, x: net.c((h := net.a(x) + net.p).mean(1) + net.e(net.b(h).relu()).mean(1)),
         two() | {"b": Linear(8, 7), "e": Linear(7, 8), "p": numbers(1, 5, 8)},
         ROWS,
-    ),
-    "half of a gate": (
-        lambda net, x: net.c((h := net.a(x).chunk(2, 1))[0] * net.p * h[1].sigmoid()),
-        two(4) | {"p": numbers(4)},
-        FLAT,
-    ),
-    "two layers side by side": (
-        lambda net, x: net.c((torch.cat([net.b(x), net.a(x)], 1) + net.p).relu()),
-        two(13) | {"b": Linear(6, 5), "p": numbers(13)},
-        FLAT,
     ),
     "flattened maps": (
         lambda net, x: net.c((net.a(x).relu().flatten(1) - net.p).abs()),
@@ -610,11 +516,6 @@ BUFFERS = {
         lambda net, x: net.c(F.conv2d(net.a(x).relu(), net.p, groups=8).mean((2, 3))),
         {"a": Conv2d(2, 8, 3), "c": Linear(8, 3), "p": normal(8, 1, 2, 2)},
         MAPS,
-    ),
-    "BatchNorm without weights": (
-        lambda net, x: net.c(net.n(net.a(x).relu())),
-        two() | {"n": BatchNorm1d(8, affine=False)},
-        FLAT,
     ),
 }
 
@@ -774,13 +675,8 @@ def chain(*convolutions, last=100):
     return Sequential(*convolutions, ReLU(), Flatten(), Linear(last, 5), ReLU(), Linear(5, 3))
 
 
-#: Grouped convolutions that cannot be matched part by part: of pixels, of classes, of parts in parts, of each channel of parts.
+#: Grouped convolutions that cannot be matched part by part: of classes, of parts in parts, of each channel of parts.
 PARTED = {
-    "channels of pixels": lambda: chain(Conv2d(2, 2, 3, groups=2), Conv2d(2, 4, 1)),
-    "channels of a layer and of pixels": lambda: Code(
-        lambda net, x: net.c(net.d(torch.cat([net.a(x), x], 1)).relu().mean((2, 3))),
-        **{"a": Conv2d(2, 8, 1), "d": Conv2d(10, 10, 3, groups=10), "c": Linear(10, 3)},
-    ),
     "parts of classes": lambda: Sequential(
         *(Conv2d(2, 4, 1), ReLU(), Conv2d(4, 6, 3), Conv2d(6, 3, 5, groups=3), Flatten())
     ),
@@ -986,26 +882,14 @@ def early(join, width=8, classes=4):
     )
 
 
-def both():
-    """One layer makes the classes of an early exit and hidden neurons, side by side."""
-
-    def code(net, x):
-        classes, h = net.wide(net.first(x).relu()).split([4, 5], 1)
-        return classes * net.head(h.relu()).sigmoid()
-
-    return Code(code, first=Linear(6, 8), wide=Linear(8, 9), head=Linear(5, 4))
-
-
 JOINS = {
     "python's sum": lambda early, late: sum([early, late]) / 2,
     "mean": lambda early, late: (early + late) / 2,
     "weighted": lambda early, late: 0.3 * early + 0.7 * late,
     "gated": lambda early, late: late * torch.sigmoid(early),
     "probabilities": lambda early, late: (early.softmax(1) + late.softmax(1)).log(),
-    "only one of them": lambda early, late: torch.where(early > late, early, late),
 }
 CLASSES_TWICE = {name: partial(early, join) for name, join in JOINS.items()}
-CLASSES_TWICE["both"] = both
 
 
 # --- weights that are shared, or belong to no layer ------------------------------------------------------------------------
@@ -1060,15 +944,9 @@ FAMILIES = {
     "TransformerEncoder": (encoder, SEQUENCES),
     "TransformerEncoder, norms behind": (lambda: encoder(norm_first=False), SEQUENCES),
     "TransformerEncoder, causal": (lambda: encoder(causal=True), SEQUENCES),
-    "TransformerEncoder, samples second": (lambda: encoder(batch_first=False), SEQUENCES),
     "MultiheadAttention with a mask": (masked, SEQUENCES),
-    "a skip from the pixels, channels last": (raw_skip, IMAGES),
-    "a mask of keys": (lambda: reader("boolean keys"), None),
-    "a mask of pairs, added": (lambda: reader("added pairs"), None),
-    "a mask of pairs, torch's attention": (lambda: reader("boolean pairs, torch"), None),
+    "a mask of pairs, torch's attention": (reader, None),
     "a transposed weight and a cache": (cached, None),
-    "grouped queries, repeated keys": (lambda: grouped_queries("repeated"), None),
-    "grouped queries, expanded keys": (lambda: grouped_queries("expanded"), None),
     "grouped queries, by torch": (lambda: grouped_queries("torch"), None),
     "grouped queries, by torch, not rotated": (lambda: grouped_queries("torch, plain"), None),
     "grouped queries, logits of each token": (lambda: grouped_queries("repeated, each token"), None),
@@ -1083,21 +961,14 @@ FAMILIES = {
     "tokens pooled": (partial(tokens, "pooled"), (7, 5)),
     "three dimensions": (cubes, (2, 3, 3, 3)),
     "one dimension": (signals, (2, 12)),
-    "probabilities": (lambda: Sequential(Linear(6, 5), ReLU(), Linear(5, 3), nn.LogSoftmax(1)), FLAT),
-    "layers of tokens": (lambda: Sequential(Linear(6, 8), ReLU(), Linear(8, 4)), ROWS),
     **{name: (partial(written, code), FLAT) for name, (code, _) in SPELLED.items()},
-    **{name: (partial(written, joined(join)), FLAT) for name, join in SUMS.items()},
-    "RReLU": (lambda: Sequential(Linear(6, 8), nn.RReLU(), Linear(8, 3)), FLAT),
+    "selu": (partial(written, joined(lambda n, h: h + F.selu(n.a(h)))), FLAT),
     **{name: (partial(Code, code, **parts), FLAT) for name, (code, parts, _) in STRUCTURED.items()},
     **{name: (partial(Code, code, **parts), shape) for name, (code, parts, shape) in BUFFERS.items()},
     **{name: (make, FLAT) for name, make in CLASSES_TWICE.items()},
     **{make.__name__: (make, IMAGE) for make in (inverted, aggregated, scaled, partly, dense, ghost, branches)},
     **{name: (make, IMAGE) for name, make in PARTED.items()},
     "split attention": (split_attention, IMAGE),
-    "the largest of two layers in a stack": (
-        partial(Code, lambda net, x: net.c(torch.stack([net.a(x), net.b(x)]).amax(0)), **two(), b=Linear(6, 8)),
-        FLAT,
-    ),
     **{name: (make, None if "head" in name else FLAT) for name, make in TIED.items()},
     "parameters": (raw, FLAT),
 }

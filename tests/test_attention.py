@@ -174,6 +174,7 @@ def plainly(parents, x):
     return fused
 
 
+@pytest.mark.slow
 def test_equals_plain_steps():
     parents, x = [one_block(1), one_block(2)], normal(60, *VGG_SHAPE)
     result = METHODS["HF-Linear"](parents, x, ridge=0.0, device="cpu")
@@ -206,6 +207,7 @@ def test_errors_of_heads_are_what_is_read_back_of_each_neuron():
             assert error == pytest.approx((report.scores * difference.square().sum(0)).sum().item(), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_more_heads_hold_both_parents():
     (one, wide), x = (
         (build({**VIT, "hidden": n, "heads": n // 4}).double().eval() for n in (8, 16)),

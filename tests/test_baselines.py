@@ -289,6 +289,7 @@ def test_each_parents_own_data_decide(ratio):
         assert_close(result.model[index].bias, (models[0][index].bias + models[1][index].bias) / 2, 1e-12)
 
 
+@pytest.mark.slow
 def test_layers_inside_an_attention_module_are_solved_too():
     make, shape = NETWORKS["torchvision vit"]
     model, x = make(), normal(6, *shape)

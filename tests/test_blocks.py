@@ -86,6 +86,7 @@ def test_equals_plain_least_squares_node_by_node():
     assert_same_tensors(result.model, plainly(parents, DATA, order), 1e-7)
 
 
+@pytest.mark.slow
 def test_streams_get_one_grouping_and_the_mean_of_their_scores():
     parents = [blocks(1), blocks(2)]
     options = {"importance": "conductance", "importance_data": [(DATA, labels(60, 3))] * 2}

@@ -116,7 +116,7 @@ def test_a_file_that_is_cut_off_says_so(model, path):
             load_model(path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_network_outlives_its_file(model, path):
     """Weights that are mapped to a file kill the process once it is shortened in place."""
     save_model(model, path)

@@ -67,6 +67,7 @@ def test_classes_in_another_order_are_refused(tmp_path, data, files):
         load_model(files[1], like=images)
 
 
+@pytest.mark.slow
 def test_other_classes_are_refused_with_both_lists_before_any_work(tmp_path, files, capsys):
     strange = image_folder(tmp_path / "strange", ("dog", "fox", "owl", "zebra"))
     words = ["fuse", files[0], files[2], "--fusion-from", "iid", "--samples", "16", "--out", tmp_path / "f.safetensors"]

@@ -78,6 +78,7 @@ def test_methods_of_ones_own_and_reasons(models, data):
     assert [name for name, reason in frame.items() if reason] == ["HF-Linear, uniform"]  # no nan, which is true
 
 
+@pytest.mark.slow
 def test_seeds_are_boards_of_one_seed_each(models, data):
     """The interval is that of samples and seeds, wider than that of one seed where seeds differ."""
     test = load("digits", "test")
@@ -139,6 +140,7 @@ class Passing(IterableDataset):
         return self.samples
 
 
+@pytest.mark.slow
 def test_data_that_can_be_read_once_are_read_once():
     """Generators of batches, and a Dataset without a second pass, for the fusion, the test and the scores; every method gets
     the same samples."""
@@ -188,6 +190,7 @@ def test_nan_is_no_answer():
             METHODS[name]([one, endless], data, device="cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*returns probabilities")
 def test_the_logarithms_of_probabilities_are_logits():
     """For ensembles, distillation, centred and chosen fusions, losses and calibration."""

@@ -59,6 +59,7 @@ def test_an_ensemble_comes_back(name, combine, tmp_path):
     assert torch.equal(FusionResult.load(tmp_path / "run").model(x), result.model(x))
 
 
+@pytest.mark.slow
 def test_an_ensemble_can_be_a_teacher_and_a_student():
     """Distilling takes any networks; methods that need neurons say why they do not."""
     pair, x = parents("mlp"), normal(20, *VGG_SHAPE).float()

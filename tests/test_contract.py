@@ -295,7 +295,7 @@ def test_every_method_works_or_says_why_not(name, tmp_path):
 
 
 @pytest.mark.slow
-@each_case("name, network", spread(EVERY, [network for network in NETWORKS if network != FIRST], 1))
+@each_case("name, network", spread(METHODS, [network for network in NETWORKS if network != FIRST], 1))
 def test_methods_work_on_other_networks_or_say_why_not(name, network, tmp_path):
     assert_works_or_says_why_not(name, network, tmp_path)
 

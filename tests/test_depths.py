@@ -109,6 +109,7 @@ def test_identity_blocks_are_compressed_away():
     assert_same_function(result.model, deep, x, 1e-4)
 
 
+@pytest.mark.slow
 def test_fused_networks_keep_useful_statistics():
     parents, x = [resnet(seed=k) for k in range(2)], normal(60, *VGG_SHAPE).float()
     fused = fuse(parents, x, **GRADIENT).model

@@ -33,7 +33,12 @@ RUN = {"start.md", "own_networks.md"}
 #: Page -> (words on it, those in their place): what takes minutes at full size.
 QUICKER = {
     "start.md": [("retrofit train --out parents", "retrofit train --out parents --epochs 2")],
-    "own_networks.md": [("epochs=3", "epochs=1"), ("--epochs 3", "--epochs 1")],
+    "own_networks.md": [
+        ("epochs=3", "epochs=1"),
+        ("--epochs 3", "--epochs 1"),
+        ("range(11)", "range(2)"),
+        ("resnet18", "squeezenet1_1"),
+    ],
     "training.md": [("epochs=30", "epochs=1")],
     "landscape.md": [("resolution=15, images=256", "resolution=3, images=32")],
 }

@@ -59,6 +59,7 @@ def test_all_its_error_is_the_distance_from_the_ensemble(method):
     assert level.grouping_error <= 1e-12 * level.energy
 
 
+@pytest.mark.slow
 @each_case("method, make, x", [("HF-Linear", mlp, X), ("KF-Linear", cnn, normal(60, 2, 7, 7)), ("HF-Gradient", mlp, X)])
 def test_of_shuffled_copies_it_is_their_function(method, make, x):
     """Their ensemble says what each of them says, sample by sample."""
@@ -69,6 +70,7 @@ def test_of_shuffled_copies_it_is_their_function(method, make, x):
     assert_same_function(fused, model, x, 1e-6)
 
 
+@pytest.mark.slow
 def test_the_analysis_and_centred_parents_have_the_same_targets():
     models = parents(5)
     result = METHODS["KF-Linear"](models, (X, Y), head="ensemble", centre=True, device="cpu")

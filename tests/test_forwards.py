@@ -45,6 +45,7 @@ CONVOLUTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")
 @each_case(
     "make, shape",

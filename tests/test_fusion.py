@@ -183,6 +183,7 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_the_global_state():
     assert not torch.equal(weights_of(first.model), weights_of(fuse(parents, x, seed=5, **options).model))
 
 
+@pytest.mark.slow
 def test_primal_and_dual_form_give_the_same_network(monkeypatch):
     parents, x = [cnn(seed=k) for k in range(2)], normal(10, *CNN_SHAPE)
     models = {}
@@ -330,6 +331,7 @@ def test_without_projection_neurons_are_grouped_by_their_raw_outputs(project):
             assert_close(gram, z.T @ z, 1e-5)
 
 
+@pytest.mark.slow
 def test_scores_at_the_head_alone_group_as_uniform_ones_and_weigh_the_logits():
     parents, x = [mlp(seed=k) for k in range(2)], normal(60, 6)
     data, options = (x, labels(60, 4)), {"grouping": "kmeans", "device": "cpu"}

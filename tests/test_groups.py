@@ -40,6 +40,7 @@ def test_groups_are_whole(name):
     assert name != "sums of products in words" or "relative" in parts
 
 
+@pytest.mark.slow
 @each_case("name", NETWORKS)
 def test_the_classes_come_last_and_stay(name):
     make, shape = NETWORKS[name]

@@ -142,6 +142,7 @@ def said(record, monkeypatch, capsys):
     return call
 
 
+@pytest.mark.slow
 def test_a_run_is_surveyed_printed_and_written(said, record):
     """The loss of a network is that of `evaluate` on all images."""
     test = load("digits", "test")

@@ -134,6 +134,7 @@ def test_weights_are_least_squares_on_the_rows(name, ridge):
         assert np.abs(v - V[:, k]).max() < 1e-6
 
 
+@pytest.mark.slow
 @each_case("toward", [False, True])
 @each_case("ridge", [0.0, 1e-3, 2.0, "auto"])
 @each_case("name", HARD)

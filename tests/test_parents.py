@@ -111,6 +111,7 @@ def test_the_checkpoint_says_how_images_were_augmented_and_which_epoch_it_is(tmp
     assert facts["best_epoch"] == 1 and read_training(tmp_path) == config
 
 
+@pytest.mark.slow
 def test_twins_are_shuffled_and_share_function_and_rows(tmp_path):
     config = dataclasses.replace(QUICK, split="full", twins=True, parts=3)
     trained = train_parents(config, tmp_path)

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from retrofit_core.cli import main, terminal
 from retrofit_core.fusion.algorithm import fuse
 from retrofit_core.system.monitor import Monitor
@@ -18,6 +20,7 @@ def lines(capsys):
     return [LINE.sub("", line) for line in written]
 
 
+@pytest.mark.slow
 def test_every_event_of_a_fusion_and_of_a_training_can_be_said(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(terminal, "EVERY", 0.0)
     for fit in ("ridge", "gradient"):

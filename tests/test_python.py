@@ -14,7 +14,7 @@ from retrofit_core import METHODS
 from retrofit_core.fusion.results import FusionResult, principal_components
 from retrofit_core.fusion.samples import as_inputs
 from retrofit_core.networks.architectures import build
-from tests.flat import fuse
+from tests.flat import KINDS, fuse
 from tests.marks import each_case
 from tests.networks import mlp, normal
 from tests.properties import assert_close
@@ -86,7 +86,7 @@ def plan_of(name, models, **keywords):
 
 
 @pytest.mark.slow
-@each_case("name", METHODS)
+@each_case("name", KINDS)
 def test_every_plan_fits_on_a_screen(name):
     """Of a network with more levels than a screen has lines."""
     plan = plan_of(name, [mlp((6, *[8] * 32, 4), seed=seed) for seed in (1, 2)])

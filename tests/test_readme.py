@@ -1,14 +1,11 @@
 """README is short, its examples run as pasted, and they print what it says."""
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from retrofit_core.catalogue import CATALOGUE
+from retrofit_core.cli import main
 from retrofit_core.experiments import table as read_table
 from retrofit_core.experiments.claims import INFORMATIVE
 from retrofit_core.experiments.report import report, summary_of_tables, verdicts
@@ -69,29 +66,23 @@ def test_its_results_are_those_of_the_reports(row, table, name):
 
 
 @pytest.mark.slow
-def test_the_python_prints_what_it_says(tmp_path):
-    (program := tmp_path / "example.py").write_text(block("python"))
-    agrees(run(program, cwd=tmp_path), block("text"))
+def test_the_python_prints_what_it_says(capsys):
+    exec(compile(block("python"), "README.md", "exec"), {})
+    agrees(capsys.readouterr().out, block("text"))
 
 
 @pytest.mark.slow
-def test_the_commands_print_what_they_say(tmp_path):
-    lines = block("sh", 1).replace("\\\n", " ").splitlines()
-    for line in lines:
-        said = run("-m", "retrofit_core", *line.partition("#")[0].split()[1:], cwd=tmp_path)
-    agrees(said, block("text", 1))
+def test_the_commands_print_what_they_say(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    for line in block("sh", 1).replace("\\\n", " ").splitlines():
+        capsys.readouterr()
+        assert main(line.partition("#")[0].split()[1:]) == 0
+    agrees(capsys.readouterr().out, block("text", 1))
 
 
 def block(kind: str, place: int = 0) -> str:
     return re.findall(rf"```{kind}\n(.*?)```", README.read_text(), re.DOTALL)[place]
-
-
-def run(*words: object, cwd: Path) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(README.parent), "COLUMNS": "80"}
-    command = [sys.executable, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def agrees(said: str, written: str) -> None:

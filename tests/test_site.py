@@ -38,6 +38,7 @@ def generated():
             sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 @each_case("name", METHODS)
 def test_a_methods_page_has_its_formula_its_options_and_its_numbers(generated, name):
     page, method = generated[f"methods/{name.lower()}.md"], METHODS[name]

@@ -215,6 +215,7 @@ def test_a_part_of_autoaugment_reaches_the_batches(digits, generator):
     assert 0 < same < 0.8  # AutoContrast and the like leave many digits as they are
 
 
+@pytest.mark.slow
 def test_bfloat16_trains_and_leaves_float32_weights(digits):
     mixed, plain = network(), network()
     settings = {"epochs": 6, "learning_rate": 0.01}

@@ -217,6 +217,7 @@ def test_central_patches_are_compared():
     assert torch.equal(central(normal(2, 1 + 16, 3)), normal(2, 1 + 16, 3))
 
 
+@pytest.mark.slow
 @each_case("name, mode", zip(["a transposed weight and a cache", "grouped queries, by torch"], MODES, strict=True))
 def test_blocks_of_language_models_are_found_again(name, mode):
     """Also if keys are appended to an empty tensor, and biases belong to the product before them, not to a stream."""

@@ -82,6 +82,7 @@ def traced(net):
         return torch.jit.trace(net, normal(2, 6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [scripted, traced])
 def test_torchscript_is_refused_before_any_work_with_a_way_out_that_works(make):
     x, made = normal(20, 6), [make(net) for net in pair()]

@@ -83,6 +83,7 @@ def test_other_hosts_and_origins_are_refused(address):
     assert upgrade("evil.example", "http://evil.example") == upgrade(same_host, "http://evil.example") == 403
 
 
+@pytest.mark.long
 def test_the_views_are_steps_of_back(open_page):
     page = open_page()
     settled(page)
@@ -152,6 +153,7 @@ def test_a_cancelled_run_says_how_far_it_came_and_is_run_again(open_page, served
     page.get_by_text("of 4: ").first.or_(page.get_by_role("heading", name="Two half-blind networks")).wait_for()
 
 
+@pytest.mark.long
 def test_a_killed_worker_is_reported_and_its_run_can_be_deleted_and_brought_back(open_page, served_runs):
     page = open_page()
     run = start(page, 13)

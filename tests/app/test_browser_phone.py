@@ -20,7 +20,7 @@ PAGES = [
         pytest.param(LEVEL + step, 2, marks=pytest.mark.long)
         for step in ("activations", "importance", "targets", "fit")
     ),
-    ("/landscape?run=hf-linear", 3),
+    pytest.param("/landscape?run=hf-linear", 3, marks=pytest.mark.long),
     pytest.param(COMPARE, 1, marks=pytest.mark.long),
     pytest.param("/paper", 4, marks=pytest.mark.long),
 ]
@@ -56,15 +56,17 @@ def test_a_page_on_a_phone_does_not_scroll_sideways_and_its_figures_have_words(o
         assert steady(lambda: page.evaluate(fill), lambda seen: seen in inks) in inks
 
 
-@pytest.mark.parametrize(("path", "frame"), [("/paper", ".retrofit-totals"), ("/paper", "[class*=st-key-figure]")])
-def test_the_papers_pictures_are_whole(open_page, path, frame):
-    page = open_page(path, width=390)
-    page.locator(frame).last.wait_for()
-    at_rest(page)
+def test_the_papers_pictures_are_whole(open_page):
+    page = open_page("/paper", width=390)
     widths = "ones => ones.map(one => one.scrollWidth - one.clientWidth)"
-    assert steady(lambda: max(page.locator(frame).evaluate_all(widths)) <= 1) and cut_or_touching(page) == []
+    for frame in (".retrofit-totals", "[class*=st-key-figure]"):
+        page.locator(frame).last.wait_for()
+        at_rest(page)
+        assert steady(lambda frame=frame: max(page.locator(frame).evaluate_all(widths)) <= 1)
+    assert cut_or_touching(page) == []
 
 
+@pytest.mark.long
 def test_levels_at_twice_its_size_does_not_scroll_sideways(open_page):
     page = open_page(f"{LEVEL}grouping", width=640)
     drawn(page, 3)

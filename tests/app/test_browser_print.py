@@ -9,7 +9,8 @@ SHEET, SHEET_HEIGHT = 1104, 1593  # px, the room on a sheet of style.css
 
 
 @pytest.mark.parametrize(
-    "path, width", [("/", 1280), ("/levels", 1920), pytest.param("/landscape", 1920, marks=pytest.mark.long)]
+    ("path", "width"),
+    [("/levels", 1920), *(pytest.param(path, 1280, marks=pytest.mark.long) for path in ("/", "/landscape"))],
 )
 def test_a_page_prints_whole_without_its_menu(open_page, path, width):
     page = open_page(path, width)
@@ -31,6 +32,7 @@ def test_a_page_prints_whole_without_its_menu(open_page, path, width):
     assert steady(lambda: all(y == boxes(planes)[0][0] and width > 500 for y, width in boxes(planes)))
 
 
+@pytest.mark.long
 def test_learn_prints_all_its_steps(open_page):
     page = open_page("/learn")
     frame = page.frame_locator(".st-key-learn iframe")
@@ -54,6 +56,7 @@ def on_paper(page):
     page.set_viewport_size({"width": SHEET, "height": SHEET_HEIGHT})
 
 
+@pytest.mark.long
 def test_a_focused_link_does_not_look_like_the_shown_page(open_page):
     page = open_page("/")
     link = page.get_by_role("link", name="Landscape").first

@@ -4,7 +4,7 @@ import pytest
 
 from .browsing import act_until, at_rest, does_not_scroll_sideways
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 PAGE = "/?run=hf-gradient&tune-epochs=2"
 
 

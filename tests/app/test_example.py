@@ -29,7 +29,7 @@ def test_a_parent_that_auto_kept_is_asked_once(entry, monkeypatch):
     assert following.names(entry) == ["parent 0", "parent 1", "average", "ensemble"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_networks_answer_as_their_records_say_and_levels_as_the_analysis_says(entry):
     """Over all test images the answers give the recorded accuracies, those of the levels the accuracy after each level."""
     images, reports = sources.test_images(entry), readings.record(entry).levels
@@ -64,6 +64,7 @@ def test_a_drawing_becomes_an_image_as_high_as_those_of_the_data_wherever_and_ho
     assert [answer.best for answer in following.answers(entry, pixels) if answer.name == "fused"] == [3]
 
 
+@pytest.mark.slow
 def test_a_wheel_turns_while_the_networks_run(runs_folder, monkeypatch):
     turning, asked = [], []
 

@@ -22,7 +22,7 @@ from retrofit_core.methods import METHODS
 from retrofit_core.networks.architectures import build
 from retrofit_core.runs import create, execute, read_config
 from retrofit_core.runs.store import birth_of
-from tests.marks import each_case
+from tests.marks import each_case, spread
 
 from ..test_class_names import image_folder
 from .pages import MAIN, form_of, page_at, to_page
@@ -132,14 +132,14 @@ def test_a_number_outside_its_limits_becomes_the_nearest_or_stays_and_that_is_sa
     assert [said in toast.value for toast in page.toast] == [True] * bool(said)
 
 
-@pytest.mark.parametrize("method", ["OTFusion", "Auto", "KD", "Average"])
+@pytest.mark.parametrize("method", ["OTFusion", pytest.param("Auto", marks=pytest.mark.long), "KD", "Average"])
 def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method, runs_folder, monkeypatch):
     config = dataclasses.replace(
         bundle.config(method),
         importance="uniform",
         samples=50,
         analyse=METHODS[method].takes.analysis,
-        options={"KD": {"epochs": 2}}.get(method),
+        options={"KD": {"epochs": 2}, "Auto": {"tries": 1}}.get(method),
     )
     monkeypatch.chdir(runs.BUNDLED)
     result, metrics = execute(config, runs_folder / "mine")
@@ -178,14 +178,13 @@ def used(runs_folder, shipped, sleeper):
         (folder / "status.json").write_text(json.dumps(status))
 
 
-@each_case("preset", presets.PRESETS)
-def test_every_choice_of_a_preset_and_a_method_can_be_started_or_is_refused_with_the_reason(preset, used):
+@each_case(("preset", "method"), spread(presets.PRESETS, FORMS, 2))
+def test_every_preset_can_be_started_by_a_method_or_is_refused_with_the_reason(preset, method, used):
     page = open_form(preset=preset)
-    for method in FORMS:
-        page.selectbox(key="fuse-method").set_value(method).run()
-        said = [element.value for element in page.error]
-        assert not page.exception and all(error.startswith("This cannot be started: ") for error in said), said
-        assert page.number_input(key="fuse-samples") and button(page, "start").disabled == bool(said or preset == "own")
+    page.selectbox(key="fuse-method").set_value(method).run()
+    said = [element.value for element in page.error]
+    assert not page.exception and all(error.startswith("This cannot be started: ") for error in said), said
+    assert page.number_input(key="fuse-samples") and button(page, "start").disabled == bool(said or preset == "own")
 
 
 def test_a_pick_goes_into_the_address_and_the_preview_follows():

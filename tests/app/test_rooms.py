@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from retrofit_app import runs
-from tests.marks import each_case
 
 APP = runs.BUNDLED.parent
 FILES = sorted(APP.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text()) for path in FILES}
 #: Room -> the rooms that it may import; docs/architecture.md has the same table.
 ROOMS = {
     "figures": set(),
@@ -44,7 +44,7 @@ def room_of(path: Path) -> str:
 
 def imports_of(path: Path, nodes: Iterable[ast.AST] = ()) -> Iterator[tuple[str, ...]]:
     """The parts of every imported name, relative ones resolved: ("retrofit_app", "runs", "methods")."""
-    for node in nodes or ast.walk(ast.parse(path.read_text())):
+    for node in nodes or ast.walk(TREES[path]):
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -54,37 +54,39 @@ def imports_of(path: Path, nodes: Iterable[ast.AST] = ()) -> Iterator[tuple[str,
             yield from ((*parts, alias.name) for alias in node.names)
 
 
-@each_case("path", FILES)
-def test_rooms_import_what_they_may(path):
-    room, parts = room_of(path), path.relative_to(APP).parts
-    for imported in imports_of(path):
-        if imported[0] != "retrofit_app" or imported[1] == room != "pages":
+def test_rooms_import_what_they_may():
+    for path in FILES:
+        room, parts = room_of(path), path.relative_to(APP).parts
+        for imported in imports_of(path):
+            if imported[0] != "retrofit_app" or imported[1] == room != "pages":
+                continue
+            if imported[1] == "pages" and room == "pages":
+                assert len(parts) > 2 and imported[2] == parts[1], f"{name_of(path)} imports the page {imported[2]}"
+            else:
+                assert imported[1] in ROOMS[room], f"{name_of(path)} imports {imported[1]}"
+                assert imported[1] != "pages" or imported[2] == "PAGES", f"{name_of(path)} knows a page's inside"
+
+
+def test_what_needs_no_page_imports_no_streamlit():
+    for path in FILES:
+        if name_of(path).startswith(WITHOUT_STREAMLIT):
+            assert "streamlit" not in {imported[0] for imported in imports_of(path)}, path
+
+
+def test_torch_is_imported_in_functions_only():
+    for path in FILES:
+        if path.name in ("bundle.py", "train.py"):  # programs of their own
             continue
-        if imported[1] == "pages" and room == "pages":
-            assert len(parts) > 2 and imported[2] == parts[1], f"{name_of(path)} imports the page {imported[2]}"
-        else:
-            assert imported[1] in ROOMS[room], f"{name_of(path)} imports {imported[1]}"
-            assert imported[1] != "pages" or imported[2] == "PAGES", f"{name_of(path)} knows a page's inside"
+        functions = [node for node in ast.walk(TREES[path]) if isinstance(node, ast.FunctionDef)]
+        inside = {id(node) for function in functions for node in ast.walk(function)}
+        outside = [node for node in ast.walk(TREES[path]) if id(node) not in inside]
+        assert not {"torch", "torchvision"} & {parts[0] for parts in imports_of(path, outside)}, path
 
 
-@each_case("path", [path for path in FILES if name_of(path).startswith(WITHOUT_STREAMLIT)])
-def test_what_needs_no_page_imports_no_streamlit(path):
-    assert "streamlit" not in {imported[0] for imported in imports_of(path)}
-
-
-@each_case("path", [path for path in FILES if path.name not in ("bundle.py", "train.py")])  # programs of their own
-def test_torch_is_imported_in_functions_only(path):
-    tree = ast.parse(path.read_text())
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    inside = {id(node) for function in functions for node in ast.walk(function)}
-    outside = [node for node in ast.walk(tree) if id(node) not in inside]
-    assert not {"torch", "torchvision"} & {parts[0] for parts in imports_of(path, outside)}
-
-
-@each_case("path", [path for path in FILES if room_of(path) not in ("address", "shell")])
-def test_the_address_is_touched_by_its_room_and_the_shell_only(path):
-    used = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
-    assert "query_params" not in used
+def test_the_address_is_touched_by_its_room_and_the_shell_only():
+    for path in FILES:
+        used = {node.attr for node in ast.walk(TREES[path]) if isinstance(node, ast.Attribute)}
+        assert room_of(path) in ("address", "shell") or "query_params" not in used, path
 
 
 def test_the_architecture_page_has_the_same_table():

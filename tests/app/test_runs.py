@@ -273,7 +273,7 @@ def test_a_real_worker_writes_the_record_of_a_direct_run(runs_folder, config, mo
     assert entry.accuracy == pytest.approx(metrics["networks"]["fused"]["accuracy"], abs=0.6)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_cancel_while_the_worker_loads_is_not_lost(runs_folder, config, monkeypatch):
     monkeypatch.setattr(worker, "PATIENCE", 300)  # a busy machine loads for half a minute
     folder = runs.start(config)
@@ -338,6 +338,7 @@ def finished(runs_folder):
     return plain(runs_folder)
 
 
+@pytest.mark.slow
 @each_case("kind", ["analysis", "landscape"])
 def test_any_kind_of_work_starts_once_and_holds_up_other_work(finished, config, sleeper, kind):
     """Runs among them, of which one is at work at a time."""

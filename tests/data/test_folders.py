@@ -140,6 +140,7 @@ def elongated():
     return encoded(np.zeros((100_000, 1, 3), dtype=np.uint8))
 
 
+@pytest.mark.slow
 @each_case("case", [name for name, *_ in hostile()])
 @each_case("row", [0, 1])
 def test_hostile_files_are_named(tmp_path, case, row):

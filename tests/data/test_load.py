@@ -140,7 +140,7 @@ def test_of_many_images_some_are_drawn_and_always_the_same(monkeypatch):
     assert drawn[0][0] == pytest.approx(whole[0][0], abs=0.03)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_shared_data_sets(shared, generator):
     sizes = {"cifar10": (50000, 10000), "mnist": (60000, 10000), "bloodmnist": (11959, 3421)}
     for name, (n_train, n_test) in {**sizes, "tiny-imagenet": (16000, 5000)}.items():

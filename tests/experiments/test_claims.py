@@ -133,7 +133,7 @@ def test_the_interval_covers_the_truth(seeds, moves):
         assert np.mean(covered) >= 0.92
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_interval_over_parents_covers_the_truth():
     """Fusion seeds share their parents, so three sets with three seeds each are three runs, not nine."""
     generator = np.random.default_rng(4)

@@ -51,6 +51,7 @@ def test_a_folder_without_results_is_refused(tmp_path):
             results_of("widths", tmp_path / "none", [path])
 
 
+@pytest.mark.slow
 def test_every_result_that_comes_with_the_project_is_a_cell_of_a_table():
     """A change of a table must not take its results with it."""
     folder = ROOT / "benchmarks" / "results" / "experiments"

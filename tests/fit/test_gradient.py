@@ -108,6 +108,7 @@ def test_weights_weigh_the_outputs():
     assert missed[2] == pytest.approx(missed[1])
 
 
+@pytest.mark.slow
 def test_convolutions_are_fitted_position_by_position(device):
     parents = [cnn().to(device)] * 2
     fit = {"learning_rate": 0.03, "weight_decay": 0.0, "epochs": 40, "perturbation": 1.0}

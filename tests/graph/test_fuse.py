@@ -35,7 +35,7 @@ def off(one, other):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name in TIED else pytest.mark.long if number % 3 else pytest.mark.slow)
+        pytest.param(name, marks=pytest.mark.long if number % 3 and name not in TIED else pytest.mark.slow)
         for number, name in enumerate(FAMILIES)
     ],
 )
@@ -47,6 +47,7 @@ def test_a_shuffled_copy_and_the_network_itself_are_found_again(name):
         assert off(logits(found(x)), logits(model(x))) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["HF-Linear", "PLeaS"])
 def test_buffers_beside_parameters_of_a_bias_stay(method):
     """The keys of SwinV2 and BEiT have zeros for a bias, which checkpoints lack."""
@@ -120,6 +121,7 @@ class Louder(nn.Module):
         return self.number * self.network(x)
 
 
+@pytest.mark.slow
 def test_a_number_behind_the_head_is_part_of_it():
     """Parents that say the same as loudly by their head as by a number behind it fuse alike."""
     plain, x = [mlp(seed=k) for k in range(2)], normal(80, 6)

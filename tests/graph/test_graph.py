@@ -132,6 +132,7 @@ PARTS = {  # neurons of each space, and those that lie in parts
 }
 
 
+@pytest.mark.slow
 @each_case("name", PARTS)
 def test_neurons_change_places_within_parts_of_a_grouped_convolution(name):
     model, x = network(name)

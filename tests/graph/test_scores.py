@@ -72,6 +72,7 @@ def test_a_function_of_ones_own_sees_the_tensors_and_their_gradients():
 OVERLAPPING = nn.MaxPool2d(3, 2, 1)
 
 
+@pytest.mark.slow
 @each_case(
     "after", [(nn.ReLU(), nn.MaxPool2d(2)), (nn.MaxPool2d(2), nn.ReLU()), (OVERLAPPING,), (nn.ReLU(), nn.Tanh())]
 )

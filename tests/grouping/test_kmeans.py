@@ -27,6 +27,7 @@ def grouped(phi, scores, width, *, seed=0, first=None, **options):
     return KMeans(**options)(gram(phi), scores, widths, width, generator=generator(seed))
 
 
+@pytest.mark.slow
 @given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 99))
 def test_never_beats_brute_force_and_comes_near(m, width, seed):
     """C14: all partitions are a bound from below; ten starts on seven points reach it (almost) always."""
@@ -37,6 +38,7 @@ def test_never_beats_brute_force_and_comes_near(m, width, seed):
     assert best - 1e-10 <= grouping.cost <= 1.05 * best + 1e-10
 
 
+@pytest.mark.slow
 @each_case("m, width, seed", [(30, 10, 0), (40, 25, 1), (60, 8, 2), (60, 30, 3)])
 def test_is_as_good_as_scikit_learn(m, width, seed, device):
     phi, scores = points(m, 6, seed), positive(m, seed)

@@ -56,6 +56,7 @@ def test_what_is_no_score_is_refused():
             importance_scores(model, x, y, returning(ones[0], ones[1] * bad, ones[2]))
 
 
+@pytest.mark.slow
 def test_each_parent_is_scored_on_its_own_data():
     parents = [cnn(seed=k) for k in range(2)]
     data = [(normal(12, *CNN_SHAPE, seed=k), labels(12, 3).roll(k)) for k in range(2)]
