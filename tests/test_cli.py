@@ -22,7 +22,7 @@ from retrofit_core.cli import main
 from retrofit_core.data import load
 from retrofit_core.networks.architectures import build
 from retrofit_core.networks.checkpoints import load_model, save_model
-from retrofit_core.training.evaluation import ensemble, evaluate
+from retrofit_core.training.evaluation import evaluate
 from tests.marks import each_case
 
 ROOT = Path(__file__).parent.parent
@@ -70,12 +70,10 @@ def test_fuse_then_evaluate(parents):
     assert len(measured["per_class"]) == 10
     (parents / "again").mkdir()
     shutil.copy(parents / "parents" / "parent-1.safetensors", parents / "again" / "fused.safetensors")
-    words = ("evaluate", "fused.safetensors", "again/fused.safetensors", "--ensemble")
-    shown = retrofit(*words, cwd=parents).stdout
-    both = [load_model(parents / name)[0] for name in words[1:3]]
-    together = evaluate(ensemble(both), load("digits", "test"))["accuracy"]
-    assert f"{measured['accuracy']:.2f}" in row_of("fused.safetensors (.)", shown)
-    assert row_of("fused.safetensors (again)", shown) and f"{together:.2f}" in row_of("ensemble", shown)
+    shown = retrofit("evaluate", "fused.safetensors", "again/fused.safetensors", cwd=parents).stdout
+    other = evaluate(load_model(parents / "again/fused.safetensors")[0], load("digits", "test"))["accuracy"]
+    assert f"{measured['accuracy']:.2f}" in row_of("fused.safetensors", shown)
+    assert f"{other:.2f}" in row_of("again/fused.safetensors", shown)
 
 
 def tensors_of(path):
@@ -136,7 +134,7 @@ def test_errors_are_one_sentence_with_exit_code_2(words, sentence, tmp_path, cap
     ("words", "read"),
     [
         (["fuse", "a", "b", "--fusion-from", "iid", "--out", "link"], "a"),
-        (["fuse", "a", "--target", "b", "--fusion-from", "iid", "--out", "b"], "b"),
+        (["fuse", "a", "b", "--fusion-from", "iid", "--out", "b"], "b"),
     ],
 )
 def test_no_command_overwrites_what_it_reads(words, read, tmp_path, capsys, monkeypatch):

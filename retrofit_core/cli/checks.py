@@ -10,7 +10,7 @@ import typer
 from ..system.texts import flag
 
 #: Settings of a run that name what it reads.
-READ = ("models", "target", "splits", "data")
+READ = ("models", "splits", "data")
 TRAINING = "training.json"  # how to train a folder's missing parents; written by `runs.parents`
 
 

@@ -30,7 +30,6 @@ class EvaluateRequest(Json):
 
     models: tuple[Path, ...] = argument(MISSING, "Checkpoints (safetensors, or .pt with a state dict).")
     split: str = setting("test", "train, val or test.")
-    ensemble: bool = setting(False, "Also evaluate the ensemble: the mean of the networks' softmax outputs.")
 
 
 @command("evaluate", *options_of(RunConfig, *READING))
@@ -43,34 +42,24 @@ def evaluate_command(context: typer.Context, request: EvaluateRequest) -> None:
     from ..data import load
     from ..networks.checkpoints import load_model, read_metadata
     from ..system import device as devices
-    from ..training.evaluation import ensemble, evaluate
+    from ..training.evaluation import evaluate
 
     config = config_of(context)
     picked = devices.pick(config.device)
     measured: dict[str, dict[str, Any]] = {}
-    networks, names = [], names_apart(["ensemble", *map(str, request.models)])[1:]
     with progress(request.json) as monitor:
-        for path, name in zip(request.models, names, strict=True):
+        for path, name in zip(request.models, names_apart(map(str, request.models)), strict=True):
             metadata = read_metadata(path)
             pixels = [getattr(config, name) or metadata.get(name) for name in ("mean", "std", "size")]
             images = load(config.data, request.split, *pixels)
             model, _ = load_model(path, config.arch, like=images)
-            networks.append(model.to(picked))
-            measured[name] = evaluate(model, images, monitor=monitor)
-        if request.ensemble:
-            measured["ensemble"] = evaluate(ensemble(networks), images, monitor=monitor)
+            measured[name] = evaluate(model.to(picked), images, monitor=monitor)
     if request.json:
         single = next(iter(measured.values())) if len(measured) == 1 else {}
         return print_json({**single, "networks": measured, "classes": list(images.classes)})
     say_normalisation(config, request.models, images)
-    files = [Path(name).name for name in measured]
-    short = [
-        f"{file} ({Path(name).parent})" if files.count(file) > 1 else file
-        for file, name in zip(files, measured, strict=True)
-    ]
-    shown = dict(zip(short, measured.values(), strict=True))
-    out.print(networks_table(shown))
-    for name, facts in shown.items():
+    out.print(networks_table(measured))
+    for name, facts in measured.items():
         accuracies = ["-" if accuracy is None else f"{accuracy:.1f}" for accuracy in facts["per_class"]]
         listed = ", ".join(map(" ".join, zip(images.classes, accuracies, strict=True)))
         out.print(Text.assemble((name, "bold"), f" per class: {listed}"))

@@ -174,21 +174,13 @@ def _check_disjoint(rows: list[Tensor], path: Path) -> None:
 
 
 def _match(parts: list[dict[str, Any]], files: list[str], path: Path) -> list[int]:
-    """Each checkpoint's part number: by file name if every name occurs once, else by order."""
+    """Each checkpoint's part number: by file name if the file lists every name once, else by order if it lists none."""
     names = [part.get("model") for part in parts]
     if len(set(files)) == len(files) and all(names.count(file) == 1 for file in files):
         return [names.index(file) for file in files]
-    listed = [file for file in files if file in names]
-    if listed and len(set(files)) == len(files):
-        missing = next(file for file in files if file not in names or names.count(file) > 1)
+    if len(parts) != len(files) or (set(files) & set(names) and len(set(files)) == len(files)):
         raise ValueError(
-            f"splits file {path} has no part for {missing}, but one for {listed[0]}; parts are matched to "
-            "checkpoints by file name. Name the checkpoints that it lists, or add a part for each to the file."
-        )
-    if len(parts) != len(files):
-        raise ValueError(
-            f"splits file {path} has {len(parts)} parts, but {len(files)} checkpoints are given; they are matched by "
-            "file name, or by order if no name is known. Name as many checkpoints as parts, or the names that it "
-            "lists."
+            f"splits file {path} has parts of {', '.join(map(str, names))}, and the checkpoints are {', '.join(files)}: they are "
+            "matched by file name, or by order if no name is known. Name as many checkpoints as parts, or those that it lists."
         )
     return list(range(len(files)))

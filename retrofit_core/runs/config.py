@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import json
-import os
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -50,7 +49,9 @@ class RunConfig:
     augment: int = setting(0, "Number of shifted and flipped copies of each fusion sample to add.", COUNT)
     importance_samples: int = setting(400, "Samples per parent for computing importance scores.", AT_LEAST_ONE)
     seed: int = same_as(TrainConfig, "seed")
-    target: str | None = setting(None, "Fused architecture: a checkpoint, preset or JSON spec. Default: parent 0's.")
+    target: str | None = setting(
+        None, "Fused architecture: a preset, JSON spec or your own function. Default: parent 0's."
+    )
     arch: str | None = setting(
         None,
         "Architecture of the checkpoints, if they do not record it: a preset (vgg11, vgg11-half, ...), "
@@ -111,15 +112,11 @@ class RunConfig:
         if base == Path():
             return self
 
-        def at(name: str | None) -> str | None:
-            return name and str(base / name)
-
         data = [] if self.data == "digits" else [base / Path(self.data).expanduser(), base / "data" / self.data]
         return dataclasses.replace(
             self,
             models=tuple(str(base / name) for name in self.models),
-            splits=at(self.splits),
-            target=at(self.target) if self.target and os.path.isfile(base / self.target) else self.target,
+            splits=self.splits and str(base / self.splits),
             data=next((str(path) for path in data if path.exists()), self.data),
         )
 

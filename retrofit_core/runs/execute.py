@@ -19,7 +19,7 @@ from ..system.runtime import Runtime
 from ..training.evaluation import evaluate, evaluate_parents
 from .config import RunConfig
 from .finished import unchanged
-from .inputs import Inputs, check_choices, read_images, read_inputs, train_missing
+from .inputs import check_choices, read_images, read_inputs, train_missing
 from .record import create, read_run, recording, seal_analysis
 from .store import noted
 
@@ -61,8 +61,8 @@ def execute(
         check_choices(config)
         train_missing(config, watcher)
         inputs = read_inputs(config)
-        test = test_images(config, required=config.evaluate) if config.evaluate or config.analyse else None
-        if test is not None and config.evaluate:
+        test = test_images(config, required=True) if config.evaluate else None
+        if test is not None:
             check_images(test, monitor=watcher)  # refuse damaged images before the fusion
         if recorder:
             recorder.inputs_are_read()
@@ -70,18 +70,16 @@ def execute(
         keywords = inputs.keywords(config) | {"monitor": watcher}
         result = method(inputs.models, inputs.fusion, **keywords)
         metrics = {}
-        if test is not None and config.evaluate:
+        if test is not None:
             metrics = measure(inputs.models, result.model, test, watcher, config.device, references)
         if recorder:
-            analysis, why = None, ""
-            try:  # its failure does not fail the finished fusion
-                analysis = _analyse(config, inputs, result, test, watcher) if config.analyse else None
-            except (Cancelled, KeyboardInterrupt):
-                why = "the analysis was cancelled."
-            except ValueError as error:
-                why = str(error)
-            recorder.finish(result, metrics, checkpoint_metadata(config, inputs.train), analysis, why)
-        return result, metrics
+            recorder.finish(result, metrics, checkpoint_metadata(config, inputs.train))
+    if config.analyse and folder is not None:
+        with suppress(
+            ValueError, Cancelled, KeyboardInterrupt
+        ):  # the finished fusion stays; the record's notes say why
+            analyse_record(folder, monitor)
+    return result, metrics
 
 
 def test_images(config: RunConfig, *, required: bool) -> Images | None:
@@ -92,19 +90,6 @@ def test_images(config: RunConfig, *, required: bool) -> Images | None:
         if required:
             raise
         return None
-
-
-def _analyse(
-    config: RunConfig, inputs: Inputs, result: FusionResult, test: Images | None, monitor: Monitor
-) -> analysing.Analysis:
-    return analysing.analyse(
-        inputs.models,
-        result,
-        inputs.fusion,
-        importance_data=inputs.importance,
-        test=test,
-        runtime=Runtime(device=config.device, monitor=monitor),
-    )
 
 
 def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analysing.Analysis:
@@ -124,7 +109,14 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
         run = unchanged(folder, ".", "cannot be analysed")
         config = dataclasses.replace(run.config, analyse=True)
         inputs = read_inputs(config)
-        analysis = _analyse(config, inputs, FusionResult.load(folder), test_images(config, required=False), watcher)
+        analysis = analysing.analyse(
+            inputs.models,
+            FusionResult.load(folder),
+            inputs.fusion,
+            importance_data=inputs.importance,
+            test=test_images(config, required=False),
+            runtime=Runtime(device=config.device, monitor=watcher),
+        )
         seal_analysis(run.folder, run.status, analysis)
     return analysis
 

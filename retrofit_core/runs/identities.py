@@ -12,7 +12,7 @@ from .config import RunConfig
 
 T = TypeVar("T")
 #: Config fields that name files: an identity contains the files' content, not their names.
-NAMES = ("models", "data", "splits", "target")
+NAMES = ("models", "data", "splits")
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,8 @@ class Identity:
         config = self.config
         # A splits file refers to checkpoints by name.
         models = [(Path(name).name if config.splits else "", name) for name in config.models]
-        others = [("splits", config.splits), ("target", config.target)]
         data = [("data", f"{config.data} {split}") for split in _splits(config)]
-        roles = [*models, *((role, name) for role, name in others if name), *data]
+        roles = [*models, *([("splits", config.splits)] if config.splits else []), *data]
         return files.key_of([self.settings, [(role, self.inputs.get(name) or name) for role, name in roles]])
 
     def matches(self, current: "Identity") -> bool:
@@ -53,8 +52,6 @@ def identity(config: RunConfig, folder: str | Path = ".") -> Identity:
     here = config.located(folder)
     named = [*zip(config.models, here.models, strict=True), (config.splits, here.splits)]
     inputs = {name: file_digest(Path(path)) for name, path in named if name and path}
-    if config.target:  # a checkpoint's content, or a preset or spec as text
-        inputs[config.target] = file_digest(Path(here.target or "")) or f"the words {config.target}"
     for split in _splits(config):
         inputs[f"{config.data} {split}"] = data_digest(here.data, split)
     return Identity(config, inputs)

@@ -1,7 +1,5 @@
 """A config's choices, checked, as its method's flat keywords; its files, loaded and checked; missing parents, trained."""
 
-import dataclasses
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -132,7 +130,7 @@ def read_inputs(config: RunConfig, training: TrainConfig | None = None) -> Input
         train,
         (train.normalise(pixels), labels),
         _importance_data(config, train, parts),
-        _target(config, train),
+        build(fitted(parse(config.target), train.shape, len(train.classes)), seed=0) if config.target else None,
     )
 
 
@@ -254,15 +252,6 @@ def _importance_data(config: RunConfig, train: Images, parts: list[Tensor] | Non
         return "fusion"
     rows = [_balanced(train, min(config.importance_samples, len(part)), part, config.seed) for part in parts]
     return [(train.inputs(chosen), train.labels[chosen]) for chosen in rows]
-
-
-def _target(config: RunConfig, images: Images) -> nn.Module | None:
-    name = config.target
-    if name is None:
-        return None
-    if os.path.exists(name):  # Path.exists fails for long specs
-        return read_network(dataclasses.replace(config, arch=None), name, images)
-    return build(fitted(parse(name), images.shape, len(images.classes)), seed=0)
 
 
 def train_missing(config: RunConfig, monitor: Monitor | None = None) -> None:

@@ -94,11 +94,9 @@ def checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
 def seal_analysis(folder: Path, status: dict[str, Any], analysis: analysing.Analysis) -> None:
     """Write an analysis into a sealed record; first removes the old one's seal, so that a kill leaves a record without one."""
     sums = {name: sum_ for name, sum_ in status["checksums"].items() if name not in analysing.FILES}
-    status = {key: value for key, value in status.items() if key != "analysis"} | {"checksums": sums}
-    write(folder / STATUS, json.dumps(status))
+    write(folder / STATUS, json.dumps(status | {"checksums": sums}))
     analysis.save(folder)
-    status["checksums"] = sums | checksums(folder, analysing.FILES)
-    write(folder / STATUS, json.dumps(status))
+    write(folder / STATUS, json.dumps(status | {"checksums": sums | checksums(folder, analysing.FILES)}))
 
 
 @dataclass(frozen=True)
@@ -201,22 +199,12 @@ class Recorder:
         config = self.identity.config
         write_identity(self.folder, identities.identity(config), training=_training(config))
 
-    def finish(
-        self,
-        result: FusionResult,
-        metrics: dict[str, Any],
-        metadata: dict[str, Any],
-        analysis: analysing.Analysis | None = None,
-        why_not: str = "",
-    ) -> None:
-        """Write the result and seal the record with checksums; `why_not` explains a missing requested analysis."""
+    def finish(self, result: FusionResult, metrics: dict[str, Any], metadata: dict[str, Any]) -> None:
+        """Write the result and seal the record with checksums."""
         result.save(self.folder, **metadata)
         write(self.folder / "metrics.json", json.dumps(metrics, indent=1))
-        self.status.update(state="done", seconds=result.seconds, **({"analysis": why_not} if why_not else {}))
+        self.status.update(state="done", seconds=result.seconds)
         self.status["checksums"] = checksums(self.folder, ["fused.safetensors"])
-        if analysis is not None:
-            analysis.save(self.folder)
-            self.status["checksums"] |= checksums(self.folder, analysing.FILES)
         self._end()
 
     def stop(self, error: BaseException) -> None:

@@ -221,7 +221,12 @@ def lives(pid: int, birth: float | None = None) -> bool:
 def is_going(folder: Path) -> bool:
     """Whether a process is working in a folder; the worker of a fusion may outlive its end by a moment."""
     status = read_json(folder / STATUS)
-    return state_of(folder, status if "state" in status else NEW) in ACTIVE or Work(ANALYSIS, folder).going
+    return state_of(folder, status if "state" in status else NEW) in ACTIVE or is_noted(folder)
+
+
+def is_noted(folder: Path) -> bool:
+    """Whether a process notes its progress there: an analysis of a finished run, or other work without status.json."""
+    return notes_of(folder).get("state") == "running"
 
 
 def work_in(folder: Path) -> Work:

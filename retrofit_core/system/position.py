@@ -19,7 +19,7 @@ class Position:
     unit: str = ""
     """Unit of an experiment"""
     stage: str = "start"
-    """start, training, before (the first level), levels, student (of a method that trains one), evaluate or analysis"""
+    """start, training, before (the first level), levels, student (of a method that trains one) or evaluate"""
     begun: float = 0.0
     """When this stage began, in seconds since 1970"""
     done: float = 0.0
@@ -132,8 +132,6 @@ class Position:
         elif name == "distillation":
             self.fused = self.done
             self._enter("student", now, 0.0)
-        elif name.startswith("analysis"):
-            self._enter("analysis", now, 0.0)
         elif name == "evaluate":
             self._enter("evaluate", now, 0.0)
         elif self.stage in ("start", "training"):

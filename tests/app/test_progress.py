@@ -42,13 +42,13 @@ def test_training_then_levels(tmp_path):
     assert known.names == {0: "first", 1: "second"}
     assert known.done == pytest.approx(1.2 / 4)
     assert "Level 2 of 4" in progress.sentence(known, "AB", 1020.0, 1000.0)
-    write(tmp_path, {"kind": "phase", "name": "evaluate"}, {"kind": "phase", "name": "analysis: groups"}, start=1030.0)
-    assert progress.follow(tmp_path, known).stage == "analysis"
+    write(tmp_path, {"kind": "phase", "name": "evaluate"}, start=1030.0)
+    assert progress.follow(tmp_path, known).stage == "evaluate"
 
 
 def test_the_bar_only_grows(tmp_path):
     known, shares = progress.Progress(), [0.0]
-    for event in [*TRAINING, *FUSION, {"kind": "phase", "name": "evaluate"}, {"kind": "phase", "name": "analysis: x"}]:
+    for event in [*TRAINING, *FUSION, {"kind": "phase", "name": "evaluate"}]:
         write(tmp_path, event)
         progress.follow(tmp_path, known)
         shares.append(progress.share(known, trains=True))

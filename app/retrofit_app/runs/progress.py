@@ -62,7 +62,6 @@ def sentence(progress: Progress, letters: str, now: float, started: float | None
         "levels": f"Level {progress.level + 1} of {progress.levels}{detail}{loss}",
         "student": f"Training towards the networks' mean prediction{detail}{loss}",
         "evaluate": "The network is fused; measuring on the test images",
-        "analysis": f"The network is fused; preparing the pictures{detail}",
     }[progress.stage]
     left = progress.left(now)
     rest = f" · about {duration(left)} left in this stage" if left is not None else ""
@@ -70,8 +69,6 @@ def sentence(progress: Progress, letters: str, now: float, started: float | None
 
 
 def _detail(progress: Progress) -> str:
-    if progress.stage == "analysis":
-        return progress.name.partition(": ")[2]
     if progress.epochs:
         most = "" if progress.stage == "training" else "at most "
         return f"epoch {progress.epoch} of {most}{progress.epochs}"
@@ -92,7 +89,6 @@ def share(progress: Progress, trains: bool) -> float:
         "levels": base + room * progress.done,
         "student": base + room * (progress.fused + (1 - progress.fused) * progress.done),
         "evaluate": 0.95,
-        "analysis": 0.97,
     }[progress.stage]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from retrofit_core.networks.headers import metadata_of
-from retrofit_core.runs.store import ACTIVE, ANALYSIS, NEW, Work, check_schema, read_json, state_of
+from retrofit_core.runs.store import ACTIVE, NEW, check_schema, is_noted, read_json, state_of
 from retrofit_core.system import files
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
@@ -48,7 +48,7 @@ class Entry:
     @property
     def analysing(self) -> bool:
         """Whether a worker is analysing this finished run."""
-        return not self.shipped and Work(ANALYSIS, self.folder).going
+        return not self.shipped and is_noted(self.folder)
 
     @property
     def base(self) -> Path:

@@ -6,7 +6,6 @@ from pathlib import Path
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import escaped
 from retrofit_app.runs import methods, progress
 from retrofit_app.widgets import works
 from retrofit_core.runs.store import notes_of
@@ -24,13 +23,9 @@ def panel(entry: runs.Entry) -> None:
         if entry.analysing:
             works.watch(lambda: entry.analysing, partial(_progress, entry.folder))
             return
-        reason = str(entry.status.get("analysis") or "").rstrip(".")
         st.markdown(
-            "**This run has no analysis**"
-            + (f" ({escaped(reason)})" if reason else "")
-            + ". Other scores' groupings, the accuracy "
-            "after each level and targets are computed once, in about the time "
-            "of the fusion, and kept in the record."
+            "**This run has no analysis**. Other scores' groupings, the accuracy after each level and targets are computed once, "
+            "in about the time of the fusion, and kept in the record."
         )
         if state := str(notes_of(entry.folder).get("state") or ""):
             works.ended(state, entry.folder, "nothing of the analysis is kept, and the run is unchanged")
