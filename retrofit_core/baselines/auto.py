@@ -1,9 +1,8 @@
 """Try several fusions and return the best of them and of the parents on held-out samples; ours, not the paper's."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from math import isfinite
 from typing import Any, ClassVar
 
 import torch
@@ -21,10 +20,10 @@ from ..networks.inputs import Inputs, contents, count_of, moved, rows_of
 from ..networks.outputs import SEVERAL, answers, check_class_scores
 from ..networks.statedicts import tensors_in
 from ..system.duplicates import duplicate
-from ..system.labels import as_labels, check_classes, class_labels, why_no_labels
+from ..system.labels import check_classes, class_labels, why_no_labels
 from ..system.monitor import Cancelled, Event
 from ..system.refusals import Refusal
-from ..system.registry import first_line, function_name
+from ..system.registry import first_line
 from ..system.settings import Range, setting
 from .averaging import Averaging
 from .distillation import logits_of
@@ -47,12 +46,6 @@ CANDIDATES: dict[str, Trial] = {
     "HF-Linear, uniform, ensemble": (Retrofit(grouping=Hungarian(), head="ensemble"), Uniform),
     "KF-Linear, uniform, ensemble": (Retrofit(head="ensemble"), Uniform),
 }
-#: The same for outputs that are no class scores, or targets that are no classes.
-WITHOUT_CLASSES: dict[str, Trial] = {
-    "KF-Linear, uniform, active, repair": (Retrofit(fit=ACTIVE), Uniform),
-    "KF-Linear, uniform": (Retrofit(), Uniform),
-    "HF-Linear, uniform": (Retrofit(grouping=Hungarian()), Uniform),
-}
 #: Tried beside these, where the parents have one shape: with a common ancestor they are ahead.
 MEANS: dict[str, Trial] = {
     "Average": (Averaging(reset_norms=True), Uniform),
@@ -66,7 +59,6 @@ UNSEEN: dict[str, Trial] = {
     "KF-Linear, conductance": (Retrofit(), Conductance),
     "KF-Linear, uniform": (Retrofit(), Uniform),
 }
-Metric = Callable[[Tensor, Tensor], float]
 
 
 def _trial(trial: Trial, task: Task, fitted: Any) -> tuple[Algorithm, Plan]:
@@ -112,9 +104,9 @@ class Auto(Algorithm):
     """Tries a few fusions, and returns the best of them and the parents.
 
     All samples at hand count as fusion samples, those of the parents' own data, too. It chooses on held-out ones, to which no
-    fusion is fitted; where these would be fewer than 30, it holds out none and takes KF-Linear. A metric decides, or accuracy
-    if all samples have labels, and otherwise agreement with the ensemble, where all classes count equally; `worth` estimates
-    those without samples. Of equals, a parent wins over a fusion, and then the first one tried. Levels and their errors are
+    fusion is fitted; where these would be fewer than 30, it holds out none and takes KF-Linear. Accuracy decides if all samples
+    have labels, and otherwise agreement with the ensemble, where all classes count equally; `worth` estimates those without
+    samples. Of equals, a parent wins over a fusion, and then the first one tried. Levels and their errors are
     those of the chosen fusion; a parent has none.
     """
 
@@ -131,16 +123,11 @@ class Auto(Algorithm):
     tries: int = setting(
         3, "maximum number of fusions to try, beside Average and RegMean", Range(1, 4), title="Maximum fusions"
     )
-    metric: Metric | None = setting(
-        None,
-        "(outputs, targets of the held-out samples) -> number, the higher the better, in place of accuracy: for dense outputs, "
-        "language models, several labels for a sample",
-    )
 
     def plan(self, task: Task) -> AutoPlan:
         """Split the samples and plan every candidate; see `Algorithm`."""
         check_inputs(task.parents, task.inputs, target=task.target, least=2, method=self.title, written=())
-        by_class = self._check_labels(task)
+        _check_classes(task)
         if (different := count_of(task.samples()[0])) < FEWEST:
             raise Refusal(
                 f"Auto judges fusions by samples that none of them saw, and only {different} of the "
@@ -160,7 +147,7 @@ class Auto(Algorithm):
                         trials[title] = _trial(trial, rest, own)
 
         if count_of(decide[0]):
-            accept(CANDIDATES if by_class else WITHOUT_CLASSES, self.tries)
+            accept(CANDIDATES, self.tries)
         else:
             accept(UNSEEN, 1)
         accept(OTHERWISE, 1)
@@ -174,31 +161,6 @@ class Auto(Algorithm):
         if count_of(decide[0]) and task.target is None:
             accept(MEANS, len(trials) + len(MEANS))
         return AutoPlan(task, deciding=decide, trials=trials, left_out=left_out)
-
-    def _check_labels(self, task: Task) -> bool:
-        """Whether outputs are class scores, and all targets that are given classes.
-
-        Raises:
-            ValueError: they are not, and there is no metric; or a metric, and samples without targets.
-        """
-        shape = check_outputs(task.parents, task.inputs)
-        targets = [labels for inputs, labels in [(task.inputs, task.labels), *task.parents_data()] if count_of(inputs)]
-        if self.metric is None:
-            classes = check_class_scores(
-                shape, "Auto", "Pass metric=function in Python, or use KF-Linear.", ("method", "KF-Linear")
-            )
-            for labels in targets:
-                if labels is not None:
-                    labels = class_labels(labels, "Auto decides by accuracy unless it has a metric=function")
-                    check_classes(labels, classes, "Auto", instead=", or none")
-            if any(labels is None for labels in targets):
-                _check_one_class(task)
-            return True
-        if any(labels is None for labels in targets):
-            raise ValueError(
-                "Auto decides by metric(outputs, targets), and some samples have no targets. Pass (inputs, targets)."
-            )
-        return len(shape) == 1 and shape[0] > 1 and all(why_no_labels(as_labels(labels)) is None for labels in targets)
 
     def split(self, task: Task) -> Sequence[tuple[Inputs, Tensor | None]]:
         """The samples to which fusions are fitted, and those held out, balanced over classes if known, none if they would be too
@@ -240,7 +202,7 @@ class Auto(Algorithm):
         facts = {
             "choice": self._sentence(chosen, found, count_of(inputs), labels is not None, left_out),
             "chosen": results[chosen].config if chosen in results else {},
-            "candidates": {name: score if self.metric else 100 * score for name, score in found.items()},
+            "candidates": {name: 100 * score for name, score in found.items()},
             "left_out": left_out,
             "seed": task.seed,
             "samples": count_of(task.inputs),
@@ -259,18 +221,11 @@ class Auto(Algorithm):
         monitor, device = task.runtime.monitor, task.device
         parents = logits_of(task.parents, inputs, device, monitor).cpu()  # (n, V, ...)
         fused = [logits_of([result.model], inputs, device, monitor)[0].cpu() for result in results.values()]
-        if self.metric is not None:
-            assert targets is not None  # `plan` refuses a metric without targets
-            measured = [float(self.metric(outputs, targets)) for outputs in (*parents, *fused)]
-        else:
-            truth = parents.softmax(2).mean(0).argmax(1) if targets is None else targets
-            alone = worth(torch.stack([by_class(answers, truth) for answers in parents]), len(truth))
-            measured = [*alone.tolist(), *(by_class(answers, truth).nanmean().item() for answers in fused)]
-        names = [*(f"parent {k}" for k in range(len(parents))), *results]
-        if unknown := [f"{name}: {score}" for name, score in zip(names, measured, strict=True) if not isfinite(score)]:
-            raise ValueError(f"Auto cannot choose by scores that are not finite ({unknown[0]}). Use another metric.")
-        returnable = [*(_is_like_target(task, k) for k in range(len(parents))), *(True for _ in results)]
-        return {name: score for name, score, may in zip(names, measured, returnable, strict=True) if may}
+        truth = parents.softmax(2).mean(0).argmax(1) if targets is None else targets
+        alone = worth(torch.stack([by_class(logits, truth) for logits in parents]), len(truth)).tolist()
+        returnable = {f"parent {k}": score for k, score in enumerate(alone) if _is_like_target(task, k)}
+        accuracies = [by_class(logits, truth).nanmean().item() for logits in fused]
+        return returnable | dict(zip(results, accuracies, strict=True))
 
     def _sentence(
         self, chosen: str, scores: Mapping[str, float], samples: int, labelled: bool, left_out: Mapping[str, str]
@@ -282,12 +237,10 @@ class Auto(Algorithm):
                 "too few to tell fusions apart."
             )
         ranked = sorted(scores, key=lambda name: -scores[name])
-        in_words = {name: f"{score:.4g}" if self.metric else f"{100 * score:.1f}" for name, score in scores.items()}
+        in_words = {name: f"{100 * score:.1f}" for name, score in scores.items()}
         others = "; ".join(f"{name} {in_words[name]}" for name in ranked if name != chosen)
         told = "right" if labelled else "as the ensemble says, whose largest output counts"
         share = f"class by class {in_words[chosen]} % of {samples} samples that no fusion saw are {told}"
-        if self.metric:
-            share = f"its {function_name(self.metric)} on {samples} samples that no fusion saw is {in_words[chosen]}"
         sentence = f"Auto chose {chosen}: {share}{f' ({others})' if others else ''}."
         return f"{sentence} {_reasons(left_out)}" if left_out else sentence
 
@@ -342,14 +295,30 @@ def worth(parents: Tensor, samples: int) -> Tensor:
     return own + missing * (others - own)
 
 
-def _check_one_class(task: Task) -> None:
-    """Refuse outputs that have several labels for a sample: from 0 to 1, without a sum of 1, which would have become logits."""
-    outputs = answers(task.parents[0], rows_of(task.inputs, slice(SEVERAL)))
-    if outputs is not None and ((outputs >= 0) & (outputs <= 1)).all():
+def _check_classes(task: Task) -> None:
+    """Refuse outputs that are no class scores, and targets that are no classes: dense ones, several labels for a sample.
+
+    Raises:
+        ValueError: says what to use.
+    """
+    cure = ("method", "KF-Linear")
+    classes = check_class_scores(check_outputs(task.parents, task.inputs), "Auto", "Use KF-Linear.", cure)
+    targets = [labels for inputs, labels in [(task.inputs, task.labels), *task.parents_data()] if count_of(inputs)]
+    for labels in targets:
+        if labels is not None:
+            check_classes(class_labels(labels, "Auto decides by accuracy"), classes, "Auto", instead=", or none")
+    outputs = (
+        answers(task.parents[0], rows_of(task.inputs, slice(SEVERAL)))
+        if any(labels is None for labels in targets)
+        else None
+    )
+    if (
+        outputs is not None and ((outputs >= 0) & (outputs <= 1)).all()
+    ):  # without a sum of 1, which would have become logits
         raise Refusal(
             "Auto without labels takes the largest output for the class, and these outputs are from 0 to 1 without a sum of 1, "
-            "as where a sample may have several labels. Pass (inputs, targets) and metric=function, or use KF-Linear.",
-            ("method", "KF-Linear"),
+            "as where a sample may have several labels. Use KF-Linear.",
+            cure,
         )
 
 
