@@ -94,7 +94,7 @@ class Method(Line[type[Algorithm]]):
         if self.takes.importance and "importance" not in (given or {}):
             classes += IMPORTANCE.values()
         own = {name: entry for cls in classes for name, entry in settings_of(cls).items()}
-        own = {name: entry for name, entry in own.items() if name not in self.fixed and entry.is_plain}
+        own = {name: entry for name, entry in own.items() if name not in self.fixed}
         choices = [PRESET, self._choice("grouping")] if self.parts else []
         return {**{entry.name: entry for entry in choices}, **own}
 
@@ -104,7 +104,6 @@ class Method(Line[type[Algorithm]]):
         return {
             **{name: self._choice(name) for name in self._tables},
             **self.settings(given),
-            **{name: entry for name, entry in settings_of(self.value).items() if not entry.is_plain},
             **{name: entry for name, entry in beside.items() if getattr(self.takes, name, True)},
         }
 
