@@ -60,7 +60,7 @@ def test_the_network_is_that_with_data(name):
     models, x = [mlp(), mlp(seed=2)], normal(40, 6)
     bare, given = (METHODS[name](models, *data) for data in ((), (x,)))
     assert_same_function(bare.model, given.model, x, 0)
-    assert METHODS[name].plan(models, **WITHOUT[name]).lines()[0] == "2 parents (Sequential), no data"
+    assert METHODS[name].plan(models).lines()[0] == "2 parents (Sequential), no data"
     assert "data" not in METHODS[name].help().splitlines()[2]
 
 

@@ -55,7 +55,7 @@ NETWORKS = {
 READS_CLASSES = {
     "Ensemble": ("Use .*Ensemble-Logits", "Ensemble-Logits", {}),
     "KD": ("Use loss='mse'", "KD", {"loss": "mse", "start": "parent0", "epochs": 1, "weight_decay": 0.0}),
-    "Auto": ("or use KF-Linear", "KF-Linear", LINEAR),
+    "Auto": ("Use KF-Linear", "KF-Linear", LINEAR),
 }
 #: What only matches values, with the options under which the same network twice is that network.
 MATCHES_VALUES = {
