@@ -1,5 +1,7 @@
 """compare() on networks in memory: the numbers of each network by itself, reasons, names, and what is refused."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -59,6 +61,7 @@ def test_the_numbers_are_those_of_the_networks(models, data):
     assert accuracies == sorted(accuracies, reverse=True) and board.rows[0]["difference"] == 0
     assert all(row["interval"][0] <= row["difference"] <= row["interval"][1] for row in board.rows)
     assert len(board.to_frame()) == 6 and board.samples == len(test) and board.fused
+    assert not re.search(r"(?<!\\)[%_#$]", board.summary().to_latex(escape=True))  # it compiles
 
 
 def test_methods_of_ones_own_and_reasons(models, data):

@@ -74,10 +74,12 @@ class Leaderboard:
         return any(row["method"] is not None and row["reason"] is None for row in self.rows)
 
     def to_frame(self) -> "pd.DataFrame":
-        """All rows."""
+        """All rows, with the interval's ends as `low` and `high`."""
         import pandas as pd
 
-        return pd.DataFrame(self.rows, dtype=object)  # otherwise None in texts may become nan, which is true
+        ends = [dict(zip(("low", "high"), row["interval"] or (None, None), strict=True)) for row in self.rows]
+        rows = [row | own for row, own in zip(self.rows, ends, strict=True)]
+        return pd.DataFrame(rows, dtype=object)  # otherwise None in texts may become nan, which is true
 
     def summary(self) -> "pd.DataFrame":
         """The table of the networks as text, as `print(board)` shows it, without those that have none."""
