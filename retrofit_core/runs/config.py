@@ -31,7 +31,7 @@ class RunConfig:
     )
     importance: str = setting(
         "uniform",
-        "Importance score of neurons: uniform, conductance (--steps, --mixed-precision), deeplift (--fallback).",
+        "Importance score of neurons: uniform, conductance (--steps), deeplift (--fallback).",
     )
     importance_data: Literal["own", "fusion"] | None = setting(
         None,

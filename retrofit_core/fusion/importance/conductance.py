@@ -29,7 +29,6 @@ class Conductance(Importance):
     steps: int = setting(
         10, "intervals of the path from the zero image to the sample", AT_LEAST_ONE, title="Steps of the path"
     )
-    mixed_precision: bool = setting(False, "run passes in bfloat16, with sums in float64")
 
     def check(self, neurons: Neurons) -> None:
         """Check that an embedding reads whole numbers."""
@@ -46,8 +45,7 @@ class Conductance(Importance):
         points = (np.polynomial.legendre.leggauss(self.steps + 1)[0] + 1) / 2
 
         def attribute(inputs: list[Tensor], labels: Tensor) -> tuple[list[Tensor], float]:
-            with torch.autocast(labels.device.type, dtype=torch.bfloat16, enabled=self.mixed_precision):
-                return _attributions(neurons, inputs, labels, points), _change(neurons, inputs, labels)
+            return _attributions(neurons, inputs, labels, points), _change(neurons, inputs, labels)
 
         scores = summed("conductance", attribute, neurons, x, y, monitor, copies=8)
         return replace(scores, report={"steps": self.steps, **scores.report})
