@@ -11,7 +11,6 @@ from torch.nn import functional as F
 from retrofit_core import METHODS, evaluate
 from retrofit_core.baselines import average
 from retrofit_core.baselines.otfusion import transport
-from retrofit_core.baselines.regmean import solution
 from retrofit_core.baselines.scores import group_scores
 from retrofit_core.data import load
 from retrofit_core.fusion.importance import Conductance, DeepLift, Uniform
@@ -229,23 +228,6 @@ def test_first_level_of_hf_linear_is_that_of_the_aligned_averages():
 
 
 regmean = METHODS["RegMean"]
-
-
-@pytest.mark.parametrize("ratio", [0.0, 0.5, 0.9, 1.0])
-def test_weights_minimise_the_regression_loss(ratio):
-    """The gradient of sum_k tr (W - W_k)' a(G_k) (W - W_k) vanishes, by autograd; at ratio 1 it is least squares."""
-    xs, weights = [normal(30, 5, seed=k) for k in (1, 2)], [normal(5, 3, seed=k) for k in (3, 4)]
-    grams = [x.T @ x / len(x) for x in xs]
-    W = solution(grams, weights, ratio, 1e-14, [1] * len(grams)).requires_grad_()
-    loss = torch.zeros(())
-    for gram, own_weights in zip(grams, weights, strict=True):
-        scaled = gram * ratio + torch.diag(gram.diagonal()) * (1 - ratio)
-        loss = loss + torch.trace((W - own_weights).T @ scaled @ (W - own_weights))
-    (slope,) = torch.autograd.grad(loss, W)
-    assert slope.abs().max() < 1e-9
-    if ratio == 1.0:
-        stacked = torch.linalg.lstsq(torch.cat(xs), torch.cat([x @ w for x, w in zip(xs, weights, strict=True)]))
-        assert_close(W, stacked.solution, 1e-9)
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,13 @@
 
 import dataclasses
 import json
-import shutil
 
 import numpy as np
 import pytest
-import torch
 
 from retrofit_core.cli import main
 from retrofit_core.data import load
 from retrofit_core.methods import METHODS
-from retrofit_core.networks.checkpoints import load_model, save_model
 from retrofit_core.runs import RunConfig, execute, leaderboard
 from retrofit_core.runs.answers import difference
 from retrofit_core.runs.comparison import compare_runs, configurations, title
@@ -91,28 +88,6 @@ def test_the_interval_is_that_of_resampled_images():
     assert points == pytest.approx(100 * gaps.mean())
     assert (low, high) == pytest.approx(np.percentile(drawn, [2.5, 97.5]), abs=0.6)
     assert difference(ours, ours) == (0, (0, 0))
-
-
-@pytest.mark.slow
-def test_rows_of_other_parents_are_not_mixed_in(base, tmp_path):
-    """A parent trained again in its file: the finished record beside the new rows is that of another pair."""
-    base = dataclasses.replace(base, models=tuple(str(shutil.copy(model, tmp_path)) for model in base.models))
-    first = compare_runs(configurations(base, "kf-linear", "uniform"), records=tmp_path / "records")
-    model, metadata = load_model(base.models[0])
-    for parameter in model.parameters():
-        parameter.data += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
-    save_model(model, base.models[0], **metadata)
-    configs = configurations(base, "kf-linear,average", "uniform")
-    mixed, clean = compare_runs(configs, records=tmp_path / "records"), compare_runs(configs)
-
-    def numbers(board):
-        return [{name: row[name] for name in ("name", "accuracy", "loss", "per_class")} for row in board.rows]
-
-    assert numbers(mixed) == numbers(clean)
-    keys = {row["key"] for board in (first, mixed) for row in board.rows if row["method"] == "KF-Linear"}
-    assert len(keys) == 2 and keys < {path.name for path in (tmp_path / "records").iterdir()}
-    again = compare_runs(configs, records=tmp_path / "records")
-    assert again == mixed  # of the records, which know the new parents
 
 
 @pytest.mark.slow

@@ -7,8 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from retrofit_core.graph.blocks import in_blocks
-from retrofit_core.graph.network import networks_of
 from retrofit_core.networks.architectures import build
 from tests.flat import fuse
 from tests.networks import CNN_SHAPE, VGG_SHAPE, cnn, initialised, normal, residual
@@ -39,20 +37,6 @@ class Turned(nn.Module):
 
     def forward(self, x):
         return self.skip(x) + self.layer(x).relu()
-
-
-def test_blocks_on_a_residual_stream_are_known():
-    levels = blocks_of(resnet((2, 2)), normal(2, *VGG_SHAPE).float())
-    assert [*levels] == ["conv1", "layer1.0", "layer1.1", "layer2.0", "layer2.1", "fc"]
-    one, *same, other, also, classes = levels.values()
-    assert {one} == {*same} != {other} == {also} and classes == -1
-
-
-def blocks_of(model, x):
-    """Name -> space of the neurons at the end of each block."""
-    (net,) = networks_of([model], x)
-    net = in_blocks(net)
-    return {block.name: int(columns[0, 0]) for block, columns in zip(net.layers, net.columns, strict=True)}
 
 
 @pytest.mark.parametrize("grouping", ["hungarian", "kmeans"])

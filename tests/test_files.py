@@ -19,7 +19,6 @@ from retrofit_core.networks import user_code
 from retrofit_core.networks.checkpoints import read_metadata
 from retrofit_core.runs import read_config
 from retrofit_core.system import files
-from retrofit_core.system.monitor import Cancelled, Monitor
 from tests.marks import each_case
 
 ROOT = Path(__file__).parent.parent
@@ -159,23 +158,3 @@ def test_a_folder_is_known_by_names_and_contents_of_its_files(tmp_path, monkeypa
     changed = files.digest_of([folder])
     (folder / "a.png").rename(folder / "c.png")
     assert len({before, changed, files.digest_of([folder])}) == 3
-
-
-# --- events, cancellation, and looking names up -----------------------------------------------------------------------
-
-
-def test_each_reports_before_every_item():
-    events = []
-    seen = list(Monitor(events.append).each("step", ["a", "b"], phase="fit"))
-    assert seen == ["a", "b"]
-    assert events == [{"kind": "step", "index": i, "total": 2, "phase": "fit"} for i in range(2)]
-    assert list(Monitor().each("step", iter("ab"))) == ["a", "b"]
-
-
-def test_cancelling_stops_between_two_items():
-    done = []
-    monitor = Monitor(cancelled=lambda: len(done) == 2)
-    with pytest.raises(Cancelled, match="cancelled on request"):
-        for item in monitor.each("step", range(5)):
-            done.append(item)  # noqa: PERF402 - the loop's body is what cancels
-    assert done == [0, 1]

@@ -12,7 +12,6 @@ from retrofit_core.baselines import average
 from retrofit_core.fusion.fit import Gradient, Ridge
 from retrofit_core.fusion.grouping import Grouping, Hungarian, KMeans, Random, level_generator
 from retrofit_core.fusion.importance import Uniform
-from retrofit_core.graph import walk as graph_walk
 from retrofit_core.system.presets import preset_settings
 from tests import reference
 from tests.flat import fuse
@@ -181,24 +180,6 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_the_global_state():
     assert torch.equal(torch.random.get_rng_state(), state)
     assert torch.equal(weights_of(first.model), weights_of(second.model))
     assert not torch.equal(weights_of(first.model), weights_of(fuse(parents, x, seed=5, **options).model))
-
-
-@pytest.mark.slow
-def test_primal_and_dual_form_give_the_same_network(monkeypatch):
-    parents, x = [cnn(seed=k) for k in range(2)], normal(10, *CNN_SHAPE)
-    models = {}
-    for form, keep in (("dual", True), ("primal", False)):
-        monkeypatch.setattr(graph_walk, "dual_is_cheaper", lambda *_, keep=keep: keep)
-        for toward in ("zero", "parents"):
-            result = fuse(parents, x, toward=toward, device="cpu", **KF)
-            assert {level.form for level in result.levels} == {form}
-            models[form, toward] = result
-    for toward in ("zero", "parents"):
-        dual, primal = models["dual", toward], models["primal", toward]
-        assert_close(weights_of(dual.model), weights_of(primal.model), 1e-7)
-        for left, right in zip(dual.levels, primal.levels, strict=True):
-            for name in ("grouping_error", "approximation_error", "energy", "ridge"):
-                assert getattr(left, name) == pytest.approx(getattr(right, name), rel=1e-7, abs=1e-9)
 
 
 def test_float32_is_close_to_float64(device):

@@ -1,6 +1,7 @@
 """Who may import whom, print, or seed; read off the source."""
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -31,7 +32,11 @@ ROOMS = (
     "__main__",
 )
 FILES = sorted(CORE.rglob("*.py"))
-TREES = {path: ast.parse(path.read_text()) for path in FILES}
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def name_of(path: Path) -> str:
@@ -41,7 +46,7 @@ def name_of(path: Path) -> str:
 
 def imports_of(path: Path) -> Iterator[tuple[str, str]]:
     """(top-level package, part of the core or "") for each import, relative ones resolved."""
-    for node in ast.walk(TREES[path]):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 head, *rest = alias.name.split(".")
@@ -63,7 +68,7 @@ def imports_of(path: Path) -> Iterator[tuple[str, str]]:
 
 def calls_of(path: Path) -> Iterator[tuple[str, int]]:
     """(dotted name, line) of each call."""
-    for node in ast.walk(TREES[path]):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Call):
             yield ast.unparse(node.func), node.lineno
 
@@ -92,7 +97,7 @@ def test_rooms_import_only_rooms_above_them():
 def files_imported_by(path: Path) -> Iterator[Path]:
     """Files of the core that a file imports, anywhere in it; names that a package hands on count for the package's file."""
     folder = path.relative_to(CORE).parent.parts
-    for node in ast.walk(TREES[path]):
+    for node in ast.walk(tree_of(path)):
         if not isinstance(node, ast.ImportFrom) or not node.level:
             continue
         base = CORE.joinpath(*folder[: len(folder) - node.level + 1], *(node.module or "").split("."))
@@ -124,11 +129,11 @@ def test_the_global_generator_is_seeded_only_in_a_fork():
     for path in FILES:
         forked = {
             inner
-            for node in ast.walk(TREES[path])
+            for node in ast.walk(tree_of(path))
             if isinstance(node, ast.With) and any("fork_rng" in ast.unparse(item.context_expr) for item in node.items)
             for inner in ast.walk(node)
         }
-        for node in ast.walk(TREES[path]):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Call):
                 name, where = ast.unparse(node.func), f"{path}:{node.lineno} seeds the global generator"
                 if name in ("torch.manual_seed", "torch.random.manual_seed", "torch.default_generator.manual_seed"):

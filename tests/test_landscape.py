@@ -12,9 +12,9 @@ from torch.nn.functional import cross_entropy
 
 from retrofit_core.data import Images
 from retrofit_core.data.images import in_memory
-from retrofit_core.inspection.landscape import Landscape, Mixtures, Path, Survey, networks_of
+from retrofit_core.inspection.landscape import Landscape, Mixtures, Survey, networks_of
 from retrofit_core.inspection.landscape import mixtures as mixtures_module
-from retrofit_core.inspection.landscape.landscape import path_between, pictures, rise_around
+from retrofit_core.inspection.landscape.landscape import path_between, rise_around
 from retrofit_core.inspection.landscape.plane import plane
 from retrofit_core.networks.architectures import build
 from retrofit_core.system.monitor import Monitor
@@ -129,12 +129,6 @@ def test_a_quadratic_loss_has_the_barrier_and_the_rise_of_its_formula(monkeypatc
     assert rise.most >= rise.mean
 
 
-def test_the_barrier_of_a_path_is_its_largest_rise_above_the_line():
-    path = Path("a", "b", (0.0, 0.25, 0.5, 1.0), (1.0, 3.0, 2.0, 2.0), (90.0, 10.0, 20.0, 80.0))
-    assert path.rises == (0.0, 1.75, 0.5, 0.0)
-    assert path.barrier == 1.75 and path.top == 0.25
-
-
 @pytest.mark.parametrize("make", [cnn, batchnorm_cnn], ids=["plain", "BatchNorm"])
 def test_at_the_networks_the_plane_has_their_own_loss(make):
     x, y = normal(30, 2, 7, 7), labels(30, 3)
@@ -202,15 +196,6 @@ def test_all_networks_of_a_fusion_have_their_names():
 
 
 # --- a whole survey ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [2, 3, 4, 15, 16])
-def test_pictures_go_from_coarse_to_fine_and_fill_every_cell_once(n):
-    added = pictures(n)
-    cells = torch.cat(added).tolist()
-    assert sorted(cells) == [[row, column] for row in range(n) for column in range(n)]
-    assert len(added[0]) == min(3, n) ** 2
-    assert added[0][0].tolist() == [0, 0] and added[0][-1].tolist() == [n - 1, n - 1]
 
 
 def test_what_is_known_comes_bit_by_bit():

@@ -77,18 +77,13 @@ def test_any_split_in_any_order_gives_the_same_sums(sizes, random):
     whole = rows.moments()
     spans = list(zip(np.cumsum([0, *sizes[:-1]]), np.cumsum(sizes), strict=True)) if sum(sizes) else [(0, 1)]
     random.shuffle(spans)
-    one = MomentSums(M, 6, bias=True)
-    parts = []
+    parts = MomentSums(M, 6, bias=True)
     for start, stop in spans:
-        one.add(rows.z[start:stop], rows.x[start:stop])
-        parts.append(Rows(rows.x[start:stop], rows.z[start:stop], True).moments())
-    added = parts[0]
-    for part in parts[1:]:
-        added = added + part
-    for sums in (one.finish(), added):
-        assert sums.rows == whole.rows
-        for name in ("zz", "sz", "xx", "xz"):
-            assert_close(getattr(sums, name), getattr(whole, name), 1e-12)
+        parts.add(rows.z[start:stop], rows.x[start:stop])
+    sums = parts.finish()
+    assert sums.rows == whole.rows
+    for name in ("zz", "sz", "xx", "xz"):
+        assert_close(getattr(sums, name), getattr(whole, name), 1e-12)
 
 
 @each_case("rows", [1, 255, 256, 257, 1000])
@@ -103,16 +98,6 @@ def test_blocks_of_rows_are_added_in_float64(device):
     z[: products.BLOCK] = 0
     z[0] = 2.0**34
     assert products.column_sums(z).item() == 2.0**34 + 39 * products.BLOCK
-
-
-def test_moments_of_different_levels_cannot_be_added():
-    rows, _ = problem()
-    with pytest.raises(ValueError, match="moments of different levels cannot be added"):
-        rows.moments() + problem(bias=False)[0].moments()
-    with pytest.raises(ValueError, match="moments of different levels"):
-        rows.moments() + MomentSums(M).finish()
-    with pytest.raises(ValueError, match="moments of different levels"):
-        rows.moments() + problem(inputs=7)[0].moments()
 
 
 # --- the solve -------------------------------------------------------------------------------------------------------
@@ -160,27 +145,6 @@ def test_auto_is_relative_to_the_weight_columns_dead_ones_counted():
     assert solve(rows, "auto", toward=torch.zeros(6, M).double()).strength == pytest.approx(1e-2 * expected)
     assert solve(rows, "0.25x").strength == pytest.approx(0.25 * expected)
     assert solve(rows, 5.0).strength == 5.0
-
-
-@each_case("toward", [False, True])
-@each_case("ridge", [0.0, 1e-3, 3.0])
-@each_case("bias", [True, False])
-def test_gram_gives_the_exact_cost_of_the_refitted_level(bias, ridge, toward):
-    """Theorem 2's split through G: unavoidable constant + cost on G = J + penalty, at any ridge and W0."""
-    rows, scores = problem(bias=bias)
-    W0 = normal(rows.x.shape[1], M, seed=9) if toward and ridge else None
-    solution = solve(rows.moments(), ridge, toward=W0)
-    groups = as_groups(LABELS, D)
-    parent_weights = None if W0 is None else W0.numpy()
-    J = reference.fitted_cost(rows.x.numpy(), rows.z.numpy(), scores.numpy(), groups, ridge, parent_weights, bias=bias)
-    penalty = 0.0
-    if W0 is not None:
-        free = W0[:-1] if bias else W0
-        penalty = ridge * (scores * free.square().sum(0)).sum().item()
-    constant = (scores * (rows.zz.diagonal() - solution.gram.diagonal())).sum().item() + penalty
-    assert constant + grouping_error(solution.gram, scores, LABELS, weighted_means(LABELS, scores, D)) == pytest.approx(
-        J, rel=1e-10
-    )
 
 
 def test_a_matrix_that_rounding_makes_indefinite_raises_the_ridge():
@@ -263,21 +227,6 @@ def test_weighted_means_are_known_however_their_weights_were_rounded():
         scores = normal(500).abs().to(dtype)
         assert excess(weighted_means(labels, scores, 7), labels, scores) is None
         assert excess(weighted_means(labels, 3 * scores, 7), labels, scores) is not None  # totals of other scores
-
-
-@each_case("toward", [False, True])
-@each_case("ridge", [0.0, 1e-3, 3.0])
-@each_case("name", HARD)
-def test_what_a_solution_knows_to_miss_is_what_its_weights_miss(name, ridge, toward):
-    """The short cuts of both forms, by lambda D (W0 A - V) and by the dual weights, against the rows."""
-    rows, scores = HARD[name]()
-    A = weighted_means(LABELS, scores, D).A
-    W0 = normal(rows.x.shape[1], M, seed=9) if toward else None
-    for sums in (rows, rows.moments()):
-        solution = solve(sums, ridge, toward=W0)
-        V = solution.weights(A)
-        expected = (rows.x @ V - rows.z @ A).square().sum(0)
-        assert_close(solution.missed(A, V), expected, 1e-9)
 
 
 # --- moments by lags against the unfolded rows ------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import pydoc
 import numpy as np
 import pytest
 import torch
-from sklearn.decomposition import PCA
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -139,6 +138,8 @@ def test_components_are_those_of_the_points():
     """PCA over neurons from their Gram matrix, double-centred; equal to scikit-learn's up to signs."""
     z = normal(50, 9) + 3.0  # a mean far from zero, which centring must remove
     components, shares = principal_components(z.T @ z)
+    from sklearn.decomposition import PCA
+
     pca = PCA(3).fit(z.T.numpy())
     expected = torch.from_numpy(pca.transform(z.T.numpy()))
     assert_close(components.abs(), expected.abs(), 1e-9)

@@ -23,6 +23,7 @@ def test_a_click_follows_an_example_and_the_next_page_shows_it(open_page):
     page.locator(f"{BOX} .retrofit-followed").wait_for(state="detached")
 
 
+@pytest.mark.long
 def test_a_digit_drawn_on_a_phone_is_answered(open_page):
     page = open_page("/levels?run=kf-linear&example=drawn", width=390)
     pad = page.locator(f"{BOX} canvas[role=img]")

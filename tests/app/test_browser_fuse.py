@@ -126,6 +126,7 @@ def test_a_run_from_start_to_result_with_reload_and_second_tab(open_page, served
     assert Path(download.value.path()).read_bytes() == (served_runs / run / "fused.safetensors").read_bytes()
 
 
+@pytest.mark.long
 def test_a_toast_leaves_the_page_its_styles(open_page):
     page = open_page("/?view=new&preset=sharded")
     field = page.get_by_role("spinbutton", name="Number of networks")

@@ -32,7 +32,7 @@ SLIDES = {
     **{f"{LEVEL}&step={step}": (words, "KF-Gradient 92.5") for step, words in SENTENCES.items()},
 }
 #: Those that are not among the long tests.
-FEW = ("slide=1", "landscape", "step=grouping")
+FEW = ("slide=1", "step=grouping")
 #: Where the pictures of such a page end.
 ENDS = """() => Math.max(...[...document.querySelectorAll(
     '.js-plotly-plot .xtick, .js-plotly-plot .xtitle, .js-plotly-plot .sankey')]

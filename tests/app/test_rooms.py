@@ -1,6 +1,7 @@
 """What the rooms of the workbench may import, read from their files."""
 
 import ast
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,7 +10,6 @@ from retrofit_app import runs
 
 APP = runs.BUNDLED.parent
 FILES = sorted(APP.rglob("*.py"))
-TREES = {path: ast.parse(path.read_text()) for path in FILES}
 #: Room -> the rooms that it may import; docs/architecture.md has the same table.
 ROOMS = {
     "figures": set(),
@@ -34,6 +34,11 @@ WITHOUT_STREAMLIT = (
 )
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def name_of(path: Path) -> str:
     return str(path.relative_to(APP))
 
@@ -44,7 +49,7 @@ def room_of(path: Path) -> str:
 
 def imports_of(path: Path, nodes: Iterable[ast.AST] = ()) -> Iterator[tuple[str, ...]]:
     """The parts of every imported name, relative ones resolved: ("retrofit_app", "runs", "methods")."""
-    for node in nodes or ast.walk(TREES[path]):
+    for node in nodes or ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -77,15 +82,15 @@ def test_torch_is_imported_in_functions_only():
     for path in FILES:
         if path.name in ("bundle.py", "train.py"):  # programs of their own
             continue
-        functions = [node for node in ast.walk(TREES[path]) if isinstance(node, ast.FunctionDef)]
+        functions = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef)]
         inside = {id(node) for function in functions for node in ast.walk(function)}
-        outside = [node for node in ast.walk(TREES[path]) if id(node) not in inside]
+        outside = [node for node in ast.walk(tree_of(path)) if id(node) not in inside]
         assert not {"torch", "torchvision"} & {parts[0] for parts in imports_of(path, outside)}, path
 
 
 def test_the_address_is_touched_by_its_room_and_the_shell_only():
     for path in FILES:
-        used = {node.attr for node in ast.walk(TREES[path]) if isinstance(node, ast.Attribute)}
+        used = {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
         assert room_of(path) in ("address", "shell") or "query_params" not in used, path
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import adjusted_rand_score
 
 from retrofit_core.experiments.clustering import agreement, clustering, histogram
 from retrofit_core.experiments.results import share_below
@@ -81,6 +80,8 @@ def test_the_share_of_scores_near_zero_is_exact_where_most_are_silent():
 
 
 def test_agreement_is_the_adjusted_rand_index_over_all_pairs_of_seeds():
+    from sklearn.metrics import adjusted_rand_score
+
     labels = {
         name: torch.randint(4, (3, 20), generator=torch.Generator().manual_seed(k)) for k, name in enumerate("ab")
     }

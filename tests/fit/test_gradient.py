@@ -9,7 +9,7 @@ from torch import nn
 
 from retrofit_core.fusion.fit.gradient import perturb
 from retrofit_core.system.monitor import Cancelled, Monitor
-from retrofit_core.training.descent import Best, Descent, batches, descend
+from retrofit_core.training.descent import Descent, batches, descend
 from tests.flat import fuse
 from tests.networks import CNN_SHAPE, cnn, labels, mlp, normal
 from tests.properties import assert_close
@@ -211,17 +211,3 @@ def test_a_short_last_batch_joins_the_one_before():
     assert [len(part) for part in batches(order, 4)] == [4, 4, 1]
     assert [len(part) for part in batches(order[:1], 4, 2)] == [1]
     assert torch.equal(torch.cat(batches(order, 4, 2)), order)
-
-
-def test_the_best_state_is_a_copy_and_equal_quality_is_not_better():
-    module = nn.Linear(2, 1)
-    best, first = Best(module), module.weight.detach().clone()
-    best.offer(0, (50.0, -1.0))
-    nn.init.zeros_(module.weight)
-    best.offer(1, (50.0, -1.0))
-    assert best.epoch == 0
-    best.restore()
-    assert torch.equal(module.weight, first)
-    nn.init.ones_(module.weight)
-    best.offer(2, (50.0, -0.5))
-    assert best.epoch == 2 and (best.state["weight"] == 1).all()

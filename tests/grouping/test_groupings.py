@@ -1,7 +1,6 @@
 """What holds for every grouping of the table, on ordinary and on hard inputs."""
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +12,7 @@ from retrofit_core.fusion.grouping import (
 from tests import reference
 from tests.grouping.points import HARD, generator, gram, numpy, points, positive
 from tests.marks import each_case
-from tests.properties import as_groups, as_sets, assert_is_grouping
+from tests.properties import as_groups, assert_is_grouping
 
 WIDTHS = {name: 5 if grouping.equal_widths else 4 for name, grouping in GROUPINGS.items()}
 
@@ -29,25 +28,6 @@ def test_groups_cover_all_neurons_and_cost_what_they_say(name, inputs, device):
     expected = reference.cluster_cost(*numpy(phi, scores), as_groups(grouping.labels, grouping.width))
     size = (scores @ phi.square().sum(0)).item()
     assert grouping.cost == pytest.approx(expected, rel=1e-8, abs=1e-9 * size)
-
-
-@each_case("name", GROUPINGS)
-def test_the_same_generator_gives_the_same_groups(name, device):
-    phi, scores = points(10).to(device), positive(10).to(device)
-    first, second = (GROUPINGS[name]()(gram(phi), scores, (5, 5), WIDTHS[name], generator=generator(3)) for _ in "ab")
-    assert first.labels.tolist() == second.labels.tolist()
-
-
-@pytest.mark.parametrize("name", ["hungarian", "kmeans"])
-def test_permuted_twins_find_each_other(name):
-    """C13: as many groups as distinct neurons leave no error, in whatever order the twins come."""
-    phi = points(6, dims=5)
-    order = torch.tensor([3, 0, 5, 1, 4, 2])
-    grouping = GROUPINGS[name]()(
-        gram(torch.cat([phi, phi[:, order]], 1)), positive(12), (6, 6), 6, generator=generator()
-    )
-    assert grouping.cost < 1e-12
-    assert as_sets(grouping.labels) == {frozenset({int(order[j]), 6 + j}) for j in range(6)}
 
 
 @given(st.integers(0, 30))

@@ -8,7 +8,7 @@ from retrofit_core.fusion.importance.scoring import importance_scores, parents_s
 from retrofit_core.graph.network import networks_of
 from retrofit_core.system.monitor import Monitor
 from tests.marks import each_case
-from tests.networks import CNN_SHAPE, cnn, labels, mlp, normal, residual
+from tests.networks import CNN_SHAPE, cnn, labels, mlp, normal
 from tests.properties import assert_close, untouched
 
 
@@ -67,34 +67,7 @@ def test_each_parent_is_scored_on_its_own_data():
             assert torch.equal(values, wanted)
 
 
-# --- conductance in one pass against Captum level by level, and what the paper of the score proves --------------------
-
-
-NETWORKS = {"mlp": (mlp, (6,)), "cnn": (cnn, CNN_SHAPE), "residual": (residual, CNN_SHAPE)}
-
-
-@pytest.mark.slow
-@each_case("steps", [1, 10])
-@each_case("name", NETWORKS)
-def test_equals_captum_level_by_level(name, steps):
-    """C37: LayerConductance with its Gauss-Legendre rule, |.| before the sums; where a layer's module holds what it makes."""
-    from captum.attr import LayerConductance
-
-    make, shape = NETWORKS[name]
-    model, x = make(), normal(7, *shape)
-    (net,) = networks_of([model], x)
-    y = labels(7, net.widths[-1])
-    scores, compared = raw(Conductance(steps=steps), model, x, y), 0
-    for layer, axis, values in zip(net.layers, net.axes, scores.values, strict=True):
-        if layer.end is not layer.operations[0].node:
-            continue
-        captum = LayerConductance(model, model.get_submodule(layer.name)).attribute(
-            x, torch.zeros_like(x), target=y, n_steps=steps, method="gausslegendre"
-        )
-        expected = captum.detach().movedim(axis, -1).abs().flatten(0, -2).sum(0) / len(x)
-        assert_close(values, expected, 1e-5 if name == "residual" else 1e-9)
-        compared += 1
-    assert compared >= 2
+# --- conductance, which tests/graph compares with Captum's, and what the paper of the score proves --------------------
 
 
 def test_batches_do_not_matter(monkeypatch, device):
@@ -116,6 +89,3 @@ def test_completeness_gap_shrinks_with_the_steps():
     for level in range(len(gaps[2])):
         assert gaps[400][level] < 0.3 * gaps[20][level] < 0.3 * gaps[2][level]
     assert max(gaps[400]) < 5e-3
-
-
-# --- deepLIFT: complete where its rules are exact, refused where they do not hold (equal to Captum: tests/graph) ------

@@ -11,7 +11,8 @@ import pytest
 from tests.marks import ROOT, skip_without
 
 skip_without("notebooks", "docs")
-pytest.importorskip("jupytext", reason="Jupyter is not installed")
+if importlib.util.find_spec("jupytext") is None:  # which takes seconds to import
+    pytest.skip("Jupyter is not installed", allow_module_level=True)
 
 
 @pytest.fixture
