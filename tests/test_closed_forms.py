@@ -8,6 +8,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import nn
 
+from retrofit_core.fusion.targets import weighted_means
 from retrofit_core.methods import METHODS
 from tests.families import MADE, PARTS, READ, SKIPPED, aggregated, branches, dense, ghost, inverted, partly, scaled
 from tests.marks import each_case
@@ -47,6 +48,23 @@ def test_equals_plain_least_squares_level_by_level(make):
     order = {level.name: level.labels.split(level.width) for level in result.levels}
     order = {name: second.argsort()[first] for name, (first, second) in order.items()}
     assert_same_tensors(result.model, fitted(parents, DATA, order), 1e-7)
+
+
+@pytest.mark.slow
+@each_case("make", BLOCKS)
+def test_errors_are_those_of_what_comes_out(make):
+    parents = pair(make)
+    result = METHODS["KF-Linear"](parents, DATA, device="cpu")
+    each, fused = [states(parent, DATA) for parent in parents], states(result.model, DATA)
+    for level in result.levels:
+        z = torch.cat([state[level.name] for state in each], 1)
+        targets = weighted_means(level.labels, level.scores, level.width)
+        gap = ((fused[level.name] - z @ targets.A).square().sum(0) * targets.totals).sum().item()
+        assert level.approximation_error == pytest.approx(gap, rel=1e-6)
+        cost = ((fused[level.name][:, level.labels] - z).square().sum(0) * level.scores).sum().item()
+        assert level.cost == pytest.approx(cost, rel=1e-6)
+        if level.missing_error == level.missing_error:
+            assert level.missing_error > level.approximation_error
 
 
 @pytest.mark.slow

@@ -35,13 +35,6 @@ def test_a_network_on_the_device_is_not_copied():
     assert on_device(model, torch.device("meta")) is not model
 
 
-@on_a_gpu
-def test_parents_on_the_gpu_are_used_as_they_are():
-    model = nn.Linear(2, 2).cuda()
-    assert on_device(model, torch.device("cuda")) is model
-    assert on_device(model, devices.pick("cuda")) is model
-
-
 # --- what goes in comes out: results lie where parent 0 lies, wherever the work is done.
 
 

@@ -89,11 +89,7 @@ def precision(library, kind, value):
 
 WAYS = {
     "as they are": lambda: None,
-    "products in TF32": lambda: torch.set_float32_matmul_precision("high"),
     "products in bfloat16": lambda: torch.set_float32_matmul_precision("medium"),
-    "allow_tf32": lambda: setattr(torch.backends.cuda.matmul, "allow_tf32", True),
-    "cuDNN without TF32": lambda: setattr(torch.backends.cudnn, "allow_tf32", False),
-    "one kind": lambda: precision(torch.backends.cuda, "matmul", "tf32"),
     "contradicting": lambda: precision(torch.backends.cudnn, "conv", "ieee"),
     "all": lambda: precision(torch.backends, None, "tf32"),
     "IEEE": lambda: precision(torch.backends, None, "ieee"),

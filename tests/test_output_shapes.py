@@ -15,7 +15,7 @@ from retrofit_core.training import train
 from retrofit_core.training.evaluation import ensemble
 from tests.marks import each_case, spread
 from tests.networks import initialised, normal, shuffled
-from tests.properties import assert_close, assert_same_function, untouched
+from tests.properties import assert_same_function, untouched
 from tests.test_twins import ALIGNING, LINEAR
 
 pytestmark = pytest.mark.slow
@@ -95,16 +95,6 @@ def test_values_of_any_shape_are_matched(name, method):
                 continue
             result = METHODS[method]([model, other], x, **options)
         assert_same_function(result.model, model, x, 1e-6)
-
-
-@each_case("name", NETWORKS)
-def test_the_mean_of_outputs_is_torchs(name):
-    """Of two networks that differ."""
-    model, x, _ = case(name)
-    other = initialised(NETWORKS[name][0](), 2)
-    with torch.no_grad():
-        mean = (model(x) + other(x)) / 2
-        assert_close(METHODS["Ensemble-Logits"]([model, other], x, device="cpu").model(x), mean, 1e-6)
 
 
 @each_case("method, name", spread(READS_CLASSES, NETWORKS, 1))

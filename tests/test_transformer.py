@@ -195,22 +195,6 @@ def test_networks_of_other_heads_are_refused():
         transformer_otfusion([vit(), vit(heads=2)], normal(6, *VGG_SHAPE))
 
 
-def test_makers_of_a_stream_are_apart_and_sums_join_them():
-    model, x = vit(), normal(3, *VGG_SHAPE)
-    found, junctions = apart(net_of(model, x)[0], model)
-    groups = {group.name: group for group in found}
-    made = ["embedding", "cls", "positions", "blocks.0.attention.o", "blocks.0.mlp.3"]
-    assert all(groups[name].width == 12 and name not in junctions for name in made)
-    assert junctions == {
-        "blocks.0.norm1": ("positions", "embedding"),
-        "blocks.0.norm2": ("blocks.0.norm1", "blocks.0.attention.o"),
-        "blocks.1.norm1": ("blocks.0.norm2", "blocks.0.mlp.3"),
-        "blocks.1.norm2": ("blocks.1.norm1", "blocks.1.attention.o"),
-        "norm": ("blocks.1.norm2", "blocks.1.mlp.3"),
-    }
-    assert [groups[f"blocks.0.attention.{kind}"].width for kind in "qkv"] == [12, 12, 12]
-
-
 @pytest.mark.slow
 def test_central_patches_are_compared():
     assert central(normal(2, 1 + 8 * 8, 3)).shape == (2, 1 + 6 * 6, 3)

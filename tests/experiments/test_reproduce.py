@@ -62,6 +62,7 @@ def test_where_nothing_is_measured_the_projects_own_results_are_reported(folder,
         (["vgg11-noniid", "--columns", "3-way", "--scale", "smoke"], "unknown column '3-way'.*2-way"),
         (["vgg11-noniid", "--methods", "KFL", "--scale", "smoke"], "no row of vgg11-noniid matches --methods"),
         ([*WORDS[1:], "--device", "abacus"], "abacus"),
+        (["vgg11-noniid", "--report", "--results", "none.csv"], "none.csv holds no results"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(tmp_path, words, sentence):

@@ -86,10 +86,6 @@ def test_a_second_seed_is_of_fusions_alone_and_a_second_set_of_parents_is_of_all
 @pytest.mark.parametrize(
     ("name", "shape", "classes", "parameters"),
     [
-        ("vit", (3, 32, 32), 100, 6_303_460),
-        ("vit-tiny-imagenet", (3, 64, 64), 200, 12_598_472),
-        # Convolutions of 9,217,728 weights and 2,752 biases, 512 x 10 + 10, no normalisation.
-        ("vgg11", (3, 32, 32), 10, 9_225_610),
         ("resnet18", (3, 32, 32), 100, 11_220_132),
         ("resnet50-imagenet", (3, 224, 224), 1000, 25_557_032),
     ],
