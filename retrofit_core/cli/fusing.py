@@ -17,14 +17,11 @@ from .application import OfMethods, command
 from .checks import check_alone, check_checkpoints, check_output, check_replaced, read_by
 from .fields import Json, Overwrite, argument, config_of, options_of
 from .terminal import (
-    arch_words,
     networks_table,
     new_table,
     out,
-    pixel_words,
     print_json,
     progress,
-    say_next,
     say_normalisation,
 )
 
@@ -103,9 +100,6 @@ def fuse_command(context: typer.Context, request: FuseRequest) -> None:
         out.print(networks_table(networks))
     where = f", written to {request.out}" if request.out else ""
     out.print(f"{made_words(result.config, len(config.models))} in {result.seconds:.1f} s{where}.")
-    if request.out and not networks:
-        reading = [*pixel_words(config), *arch_words([config.arch, config.target])]
-        say_next("retrofit", "evaluate", request.out, "--data", config.data, *reading)
     return None
 
 

@@ -1,7 +1,6 @@
 """Output of commands: sentences, tables, JSON, shell commands to run next; and progress of long work on standard error."""
 
 import json
-import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -13,13 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..networks import user_code
 from ..runs.config import RunConfig
 from ..runs.store import noted
 from ..system.monitor import Cancelled, Event, Monitor
 from ..system.position import Position
-from ..system.texts import option_words
-from ..training.config import TrainConfig
 
 if TYPE_CHECKING:
     from ..data import Images
@@ -48,16 +44,6 @@ def say_normalisation(config: RunConfig, models: Sequence[str | Path], images: "
         )
 
 
-def shell(*words: object) -> str:
-    """Words as a shell command, quoted as needed."""
-    return shlex.join(map(str, words))
-
-
-def say_next(*words: object) -> None:
-    """Print the command that usually follows."""
-    say("Next:", shell(*words))
-
-
 def networks_table(networks: dict[str, dict[str, Any]]) -> Table:
     table = new_table("network", "accuracy %", "loss", "calibration error")
     for name, value in networks.items():
@@ -75,17 +61,6 @@ def new_table(*columns: str, title: str = "") -> Table:
 
 def print_json(content: dict[str, Any]) -> None:
     print(json.dumps(content, indent=1, default=str))
-
-
-def pixel_words(config: RunConfig | TrainConfig) -> list[str]:
-    """Options for reading the images in the same way in the next command."""
-    return option_words(config, without=vars(config).keys() - {"mean", "std", "size"})
-
-
-def arch_words(archs: Sequence[str | None]) -> list[str]:
-    """The option that allows user code of these architectures in the next command."""
-    names = dict.fromkeys(name for arch in archs for name in user_code.names_in(arch))
-    return ["--arch", ",".join(names)] if names else []
 
 
 class Log:

@@ -10,7 +10,7 @@ from ..training.config import TrainConfig
 from .application import command
 from .checks import check_alone, check_folder, check_replaced
 from .fields import Json, Overwrite, options_of, value_of
-from .terminal import advised, arch_words, networks_table, new_table, out, pixel_words, print_json, progress, say_next
+from .terminal import advised, networks_table, new_table, out, print_json, progress
 
 #: Parameters of a fine-tuning; its record determines the others.
 OF_FINETUNING = ("record", "out", "overwrite", "resume", "json", "device")
@@ -63,10 +63,7 @@ def train_command(context: typer.Context, request: TrainRequest) -> None:
     for row in parents:
         percent = f"{row['accuracy']:.2f}" if "accuracy" in row else "- (no test split)"
         table.add_row(Path(row["model"]).name, percent, " ".join(map(str, row["class_counts"])))
-    out.print(table)
-    words = ["--data", config.data, *pixel_words(config), "--splits", splits, "--out", "fused.safetensors"]
-    words += arch_words(config.arch)
-    return say_next("retrofit", "fuse", *config.files(folder), *words)
+    return out.print(table)
 
 
 def _finetune(request: TrainRequest, record: Path, training: TrainConfig) -> None:

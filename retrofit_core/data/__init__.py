@@ -187,17 +187,14 @@ def _notes(path: Path) -> Notes:
         content = json_of(path)
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} is not readable JSON: {error}") from error
-    content = {"classes": content} if isinstance(content, list) else content
-    if not isinstance(content, dict):
+    facts = content if isinstance(content, dict) else {"classes": content}
+    names, channels = facts.get("classes", []), facts.get("channels", 3)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or channels not in (1, 3):
         raise ValueError(
-            f'{path} must be a list of class names or an object with "classes", "mean", "std" and "channels".'
+            f'{path} must be a list of class names in label order, or an object with "classes", "mean", "std" and "channels", 1 '
+            "(grey) or 3 (colour)."
         )
-    names = content.get("classes")
-    if names is not None and not (isinstance(names, list) and names and all(isinstance(n, str) for n in names)):
-        raise ValueError(f"{path}: the class names must be a list of strings in label order.")
-    if (channels := content.get("channels", 3)) not in (1, 3):
-        raise ValueError(f"{path}: channels must be 1 (grey) or 3 (colour), not {channels!r}.")
-    return Notes(tuple(names or ()), content.get("mean"), content.get("std"), int(channels), path)
+    return Notes(tuple(names), facts.get("mean"), facts.get("std"), int(channels), path)
 
 
 def channel_advice(images: Images) -> str:

@@ -93,9 +93,6 @@ def opened(data: bytes | str, where: str) -> "Image.Image":
                 raise ValueError(f"the file has {size} bytes, more than {LARGEST_FILE} are refused")
             content = Path(content).read_bytes()
         image = Image.open(io.BytesIO(content), formats=FORMATS)
-    except OSError as error:
-        fault = f"cannot be read: {error.strerror}" if error.strerror else "cannot be decoded as an image"
-        raise ValueError(f"{where} {fault}{'' if error.strerror else ': ' + first_line(error)}.") from error
     # Pillow's decoders raise anything on damaged input; its size check is a warning, which may be an error.
     except Exception as error:
         raise ValueError(f"{where} cannot be decoded as an image: {first_line(error)}") from error

@@ -39,18 +39,15 @@ def read(path: Path, split: str, channels: int = 3, fit: Fit | None = None) -> C
         ValueError: not an archive, missing arrays, arrays of objects or of wrong types and shapes, or several labels per image.
     """
     images, labels = _arrays(path, f"{split}_images", f"{split}_labels")
-    shape, dtype = images.shape, images.dtype
-    if dtype != np.uint8 or len(shape) not in (3, 4) or (len(shape) == 4 and shape[3] not in (1, 3)) or 0 in shape[1:]:
+    shape = images.shape
+    are_images = (
+        images.dtype == np.uint8 and (len(shape) == 3 or (len(shape) == 4 and shape[3] in (1, 3))) and 0 not in shape
+    )
+    if not are_images or labels.dtype.kind not in "iu" or labels.size != len(images) or labels.ndim > 2:
         raise ValueError(
-            f"{split}_images of {path} has type {dtype} and shape {shape}: it must hold images (N, H, W) or (N, H, "
-            "W, 3) of unsigned bytes."
+            f"{path} has {split}_images of type {images.dtype} and shape {shape}, {split}_labels of type {labels.dtype} and "
+            f"shape {labels.shape}: it must hold images (N, H, W) or (N, H, W, 3) of unsigned bytes, and one integer for each."
         )
-    if labels.dtype.kind not in "iu" or labels.ndim not in (1, 2) or (labels.ndim == 2 and labels.shape[1] != 1):
-        raise ValueError(
-            f"{split}_labels of {path} has type {labels.dtype} and shape {labels.shape}: it must hold one integer per image."
-        )
-    if not len(labels) or len(labels) != len(images):
-        raise ValueError(f"{path} holds {len(images)} {split} images and {len(labels)} labels: download it again.")
     pixels = torch.from_numpy(images[..., None] if images.ndim == 3 else images).permute(0, 3, 1, 2)
     if channels < pixels.shape[1]:
         raise ValueError(f"{path} holds colour images, but the data set of its name is grey: rename its folder.")

@@ -1,7 +1,5 @@
 """A split of a data set before reading: its files, how to read them, and the splits that a process has read."""
 
-import math
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +11,10 @@ from .sizes import Fit, fitting
 
 #: Split -> the names of its files and folders.
 NAMES = {"train": ("train",), "val": ("val", "validation"), "test": ("test",)}
-#: Bytes of pixels that are kept: those of the splits used last.
-KEPT = 2 * 2**30
+#: How many splits are kept: those used last.
+KEPT = 4
 
-_kept: OrderedDict[Hashable, Content] = OrderedDict()
+_kept: dict[Hashable, Content] = {}
 _lock = Lock()
 
 
@@ -55,14 +53,8 @@ def read_once(files: SplitFiles, split: str, channels: int, fit: Fit | None) -> 
     key = (state, split, files.classes, channels, fit)
     with _lock:
         content = _kept.pop(key, None) or fitting(files.read(channels, fit), fit)
-        if _bytes(content) <= KEPT:
-            _kept[key] = content
-            while sum(map(_bytes, _kept.values())) > KEPT:
-                _kept.popitem(last=False)
+        _kept[key] = content
+        if len(_kept) > KEPT:
+            del _kept[next(iter(_kept))]
     reader, labels, shape = content
     return reader, labels.clone(), shape
-
-
-def _bytes(content: Content) -> int:
-    _, labels, shape = content
-    return len(labels) * math.prod(shape)

@@ -1,9 +1,8 @@
 """Look names up in tables (METHODS, GROUPINGS, IMPORTANCE, ...), with helpful errors."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
-from functools import partial
 from typing import Any
 
 
@@ -82,14 +81,6 @@ def name_of(table: Mapping[str, type], value: object) -> str:
         return known_name(table, value, "name")
     names = [name for name, cls in table.items() if type(value) is cls or value is cls]
     return names[0] if names else getattr(value, "__name__", type(value).__name__)
-
-
-def function_name(function: Callable[..., Any]) -> str:
-    """A name for a user's metric: its own, of a partial that of its function, "metric" for a lambda."""
-    while isinstance(function, partial):
-        function = function.func
-    name = getattr(function, "__name__", type(function).__name__)
-    return "metric" if name == "<lambda>" else name
 
 
 def first_line(error: BaseException) -> str:

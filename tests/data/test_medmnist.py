@@ -38,9 +38,9 @@ def test_splits_are_the_arrays_of_the_file(tmp_path, packed):
     ("changed", "message"),
     [
         ({"train_images": np.array([[["x"]]] * 5, dtype=object)}, "cannot be read .Object arrays"),
-        ({"train_images": np.zeros((5, 6, 6, 3))}, r"type float64 and shape \(5, 6, 6, 3\): it must hold images"),
-        ({"train_images": np.zeros((4, 6, 6, 3), np.uint8)}, "holds 4 train images and 5 labels"),
-        ({"train_labels": np.zeros((5, 14), np.uint8)}, r"shape \(5, 14\): it must hold one integer per image"),
+        ({"train_images": np.zeros((5, 6, 6, 3))}, r"type float64 and shape \(5, 6, 6, 3\), .* it must hold images"),
+        ({"train_images": np.zeros((4, 6, 6, 3), np.uint8)}, r"shape \(4, 6, 6, 3\), .* shape \(5, 1\): it must hold"),
+        ({"train_labels": np.zeros((5, 14), np.uint8)}, r"shape \(5, 14\): it must hold .* one integer for each"),
         ({"train_labels": np.array([[0], [-1], [0], [0], [0]])}, "row 1 of train_labels .* has the label -1"),
         ({"train_labels": np.array([[0], [1], [8], [0], [0]])}, "row 2 .* has the label 8, but it has 8 classes"),
         ({"train_images": None}, "is not a MedMNIST file, which holds train_images"),
