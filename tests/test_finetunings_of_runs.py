@@ -132,5 +132,5 @@ def test_a_run_whose_parents_have_changed_is_refused_and_the_reason_noted(record
     monkeypatch.chdir(tmp_path / "runs")
     save_model(build(MLP, seed=7), "a.safetensors")
     assert main(["train", "--record", "run", *SHORT.words(), "--device", "cpu", "--out", "tuned"]) == 2
-    assert "run has no fine-tuning: one of its files has changed" in notes_of(tmp_path / "runs" / "tuned")["error"]
+    assert "run cannot be used: one of its files has changed" in notes_of(tmp_path / "runs" / "tuned")["error"]
     capsys.readouterr()

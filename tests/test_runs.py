@@ -180,7 +180,7 @@ def test_a_finished_record_is_not_overwritten_with_the_numbers_of_other_parents(
     train_again(copied_inputs.models[0])
     with pytest.raises(ValueError, match="files have changed since"):
         runs.execute(copied_inputs, tmp_path / "run")
-    with pytest.raises(ValueError, match="cannot be analysed: one of its files has changed"):
+    with pytest.raises(ValueError, match="cannot be used: one of its files has changed"):
         runs.analyse_record(tmp_path / "run")
     assert runs.read_run(tmp_path / "run").analysis is None
 

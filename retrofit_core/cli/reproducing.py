@@ -36,11 +36,6 @@ def _measured(request: ReproduceRequest, names: Iterable[str]) -> dict[str, list
     return {name: results_of(name, request.folder, [SHIPPED]) for name in here}
 
 
-def _scales(words: str | None) -> Sequence[str]:
-    """Scales separated by commas; None for all."""
-    return [scale_of(name.strip()).name for name in words.split(",")] if words else BEST_FIRST
-
-
 def _tables(names: Iterable[str]) -> list[Table]:
     """These tables, each once; "all" means all."""
     wanted = {name if name == "all" else known_name(TABLES, name, "table"): None for name in names}
@@ -58,7 +53,7 @@ def reproduce(request: ReproduceRequest) -> None:
     tables = _tables(request.tables)
     columns = _columns(tables, request.columns)
     failed = None if request.report else _measure(tables, columns, request)
-    scales = _scales(request.scale if request.report else request.scale or SCALE)
+    scales = BEST_FIRST if request.report and not request.scale else [scale_of(request.scale or SCALE).name]
     results = _measured(request, [table.name for table in tables])
     tabled = report(results, scales, columns, root=str(request.folder))
     print(markdown(tabled), end="")

@@ -104,9 +104,9 @@ def analyse_record(folder: str | Path, monitor: Monitor | None = None) -> analys
         Cancelled: on request; the record stays as it was.
     """
     if read_run(folder).state != "done":  # without its lock, which a run that is going on holds
-        unchanged(folder, ".", "cannot be analysed")
+        unchanged(folder)
     with noted(Path(folder), monitor or Monitor()) as watcher:
-        run = unchanged(folder, ".", "cannot be analysed")
+        run = unchanged(folder)
         config = dataclasses.replace(run.config, analyse=True)
         inputs = read_inputs(config)
         analysis = analysing.analyse(

@@ -103,7 +103,7 @@ def read_run_to_tune(record: str | Path, base: str | Path = ".") -> tuple[Finish
     Raises:
         ValueError: the run is not finished, or one of its files is missing or has changed.
     """
-    run = read_finished(record, base, "fine-tuning")
+    run = read_finished(record, base)
     images = run.images("train")
     check_suits(run.fused, images)
     return run, images

@@ -35,37 +35,35 @@ class Finished:
         return read_images(self.config, split)
 
 
-def read_finished(folder: str | Path, base: str | Path = ".", what: str = "landscape") -> Finished:
+def read_finished(folder: str | Path, base: str | Path = ".") -> Finished:
     """Read a finished run, and check that its files are unchanged.
 
     Args:
         base: folder that file names in the run's config are relative to.
-        what: the work that needs it, for messages.
     Raises:
         NotAllowed: the run's networks are user code that this process's user did not name.
         ValueError: the run is not finished, or one of its files is missing or has changed.
     """
-    config = unchanged(folder, base, f"has no {what}").config.located(base)
+    config = unchanged(folder, base).config.located(base)
     parents = read_parents(config, read_images(config, "train"))
     return Finished(Path(folder), config, parents, FusionResult.load(folder).model)
 
 
-def unchanged(folder: str | Path, base: str | Path, refusal: str) -> Run:
+def unchanged(folder: str | Path, base: str | Path = ".") -> Run:
     """A finished run whose files are unchanged.
 
     Args:
         base: folder that file names in its config are relative to.
-        refusal: the consequence, for the message: "has no landscape".
     Raises:
         ValueError: the run is not finished, or a file is missing or has changed.
     """
     run = read_run(folder)
     if run.state != "done":
         raise ValueError(
-            f"{run.folder.name} {refusal}: the run is {run.state}. Run it again: retrofit fuse --record {folder}"
+            f"{run.folder.name} cannot be used: the run is {run.state}. Run it again: retrofit fuse --record {folder}"
         )
     if not read_identity(run.folder).matches(identity(run.config, base)):
         raise ValueError(
-            f"{run.folder.name} {refusal}: one of its files has changed since. Restore it, or run it again."
+            f"{run.folder.name} cannot be used: one of its files has changed since. Restore it, or run it again."
         )
     return run
