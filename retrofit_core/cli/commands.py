@@ -48,7 +48,7 @@ def evaluate_command(context: typer.Context, request: EvaluateRequest) -> None:
     picked = devices.pick(config.device)
     measured: dict[str, dict[str, Any]] = {}
     with progress(request.json) as monitor:
-        for path, name in zip(request.models, names_apart(map(str, request.models)), strict=True):
+        for path, name in zip(request.models, names_apart(path.name for path in request.models), strict=True):
             metadata = read_metadata(path)
             pixels = [getattr(config, name) or metadata.get(name) for name in ("mean", "std", "size")]
             images = load(config.data, request.split, *pixels)
