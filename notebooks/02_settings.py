@@ -19,7 +19,7 @@
 #
 # `preset="paper"` of every method uses them, `recipe("paper", ...)` trains with them, and tests compare both with the paper.
 # Our defaults differ where that is better or safer: `docs/defaults.md` gives each reason. Seconds; nothing is measured
-# but the last picture, which reads records.
+# but the last table, which reads records.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
@@ -29,8 +29,6 @@ RESULTS = "../benchmarks/results/experiments"  # results that come with the proj
 # %%
 import pandas as pd
 
-from retrofit_app.figures import LIGHT
-from retrofit_app.figures.paper import beside_the_paper
 from retrofit_core import METHODS
 from retrofit_core.data import load
 from retrofit_core.experiments import table
@@ -121,18 +119,14 @@ gradient = settings[settings["table"] == "gradient fits"]
 # %% [markdown]
 # ## What do they change?
 #
-# The paper's settings beside our defaults, on two VGG11s. Dots are ours, with the 95 % interval over test images; hollow
-# diamonds are the paper's numbers, which were measured with its settings.
+# The paper's settings beside our defaults, on two VGG11s. The paper's numbers were measured with its settings.
 
 # %%
 two_way = table("vgg11-noniid", scale=SCALE, columns=["2-way"], runs=RUNS, results=RESULTS)
 two_way = two_way.column()
 two_way = next((each for each in two_way.scales if each.given), two_way)  # both settings on one pair
 ROWS = [f"KF-Linear, {score}{words}" for score in ("uniform", "conductance") for words in ("", ", paper's settings")]
-beside_the_paper(two_way, LIGHT, ["Ensemble", "Parent 0", *ROWS])
-
-# %%
-two_way.show(ROWS)
+two_way.show(["Ensemble", "Parent 0", *ROWS])
 
 # %% [markdown]
 # ## What agrees, what does not, and why
@@ -146,7 +140,7 @@ two_way.show(ROWS)
 # **What the settings change:** on the given pair of non-IID VGG11s (scale `paper`) less than a point: KF-Linear with
 # conductance has 74.5 with our defaults and 75.0 with the paper's settings, with uniform scores 71.3 and 71.8 (three seeds each).
 
-# %%
+# %% tags=["guard"]
 assert list(settings.loc[~settings["same"], "setting"]) == ["learning_rate", "mlp_width", "mlp_width"]
 assert all(used[row.setting] == row.paper for row in gradient.itertuples())
 if SCALE is None:  # what is said above is said of the records that come with the project

@@ -17,9 +17,7 @@
 # HF-Gradient keeps 88.1, KF-Gradient 86.2, Git Re-Basin 77.1, OTFusion 72.6. After 200 epochs of fine-tuning all are alike:
 # 93.0 to 93.6, within 0.4 of the parents.
 #
-# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# without a name, it says which tables there are. The scale stands on every number. This table is measured by `retrofit
-# reproduce vgg11-full --scale small`, and in part at `evening`.
+# Seconds: it reads records. What is missing is measured by `retrofit reproduce vgg11-full`.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
@@ -30,84 +28,60 @@ RESULTS = "../benchmarks/results/experiments"  # results that come with the proj
 from IPython.display import display
 
 from retrofit_app.figures import LIGHT
-from retrofit_app.figures.across import across
-from retrofit_app.figures.paper import beside_in_parts, differences
+from retrofit_app.figures.paper import differences
 from retrofit_core.experiments import table
 
 vgg = table("vgg11-full", scale=SCALE, runs=RUNS, results=RESULTS)
 zero_shot, tuned = vgg.columns
-print(vgg)
 
 # %% [markdown]
-# ## Before fine-tuning
+# ## The paper's table, and ours
 #
-# **How to read it.** Hollow diamonds are the paper's numbers, dots ours, with the 95 % interval over test images; squares
-# stand at another scale, which is behind their names. A table that is not measured yet has no picture.
+# Our number stands beside each of the paper's, with its scale in the heading, or behind it where it is another one. ✓: all
+# claims of the row that ours decide agree; ○: some stay open; ✗: one is contradicted. No mark: the row claims nothing, or
+# nothing that is measured.
 
 # %%
-if zero_shot.lines:
-    display(*beside_in_parts(zero_shot, LIGHT))
+vgg.beside_the_paper()
 
 # %% [markdown]
-# Does each difference that the paper's numbers claim have the same sign here?
+# ## Do the signs agree?
+#
+# Each difference that the paper's numbers claim, and ours with its 95 % interval over the same test images. Rows that lose by
+# dozens of points are counted only. Before fine-tuning, then after it.
 
 # %%
-if zero_shot.lines:
-    display(differences(zero_shot, LIGHT))
-
-# %% [markdown]
-# ## After fine-tuning
-
-# %%
-display(*beside_in_parts(tuned, LIGHT))
-if any(claim.ours is not None for claim in tuned.claims):
-    display(differences(tuned, LIGHT))
-
-# %% [markdown]
-# What fine-tuning brings, the paper at the left, ours at the right: methods with uniform scores that are measured before it
-# and after it at one scale.
-
-# %%
-METHODS = [
-    "Parent 0",
-    *(f"{name}, uniform" for name in ("HF-Gradient", "KF-Gradient", "HF-Linear", "KF-Linear", "OTFusion")),
-]
-scales = [scale for scale in ("evening", "small", SCALE) if scale in {each.scale for each in tuned.scales or [tuned]}]
-for scale in dict.fromkeys(scales):
-    columns = [zero_shot.at(scale), tuned.at(scale)]
-    both = [row for row in METHODS if all(column.line(row).mean is not None for column in columns)]
-    display(across(columns, both, LIGHT))
-
-# %% [markdown]
-# ## All numbers
-
-# %%
-vgg.show()
+for column in vgg.columns:
+    if any(claim.ours is not None for claim in column.claims):
+        display(differences(column, LIGHT))
 
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Agrees** (scale `evening`, one seed): where both parents saw all data, every fused network stays below both (82.2 and
-# 82.0), and the ensemble gains little (84.3). Fine-tuning brings back most: KF-Linear goes from 43.6 to 77.3 in ten epochs.
-# At `small` the gradient fits are about as far below the best parent as in the paper: HF-Gradient 5.5, KF-Gradient 9.0 (paper
-# 5.1 and 7.0). Three epochs of fine-tuning make all methods of the paper alike there: from 27.8 to 69.3 before, from 69.2 to
-# 73.3 after. OTFusion gains most (27.8 to 71.1). All stay below the ensemble (76.9), as in the paper.
+# **Agrees** (scale `evening`, one seed): where both parents saw all data, every fused network stays below both (82.2 and 82.0),
+# and the ensemble gains little (84.3). Fine-tuning brings back most: KF-Linear goes from 43.6 to 77.3 in ten epochs. At `small`
+# the gradient fits are about as far below the best parent as in the paper: HF-Gradient 5.5, KF-Gradient 9.0 (paper 5.1 and
+# 7.0). Three epochs of fine-tuning make all methods of the paper alike there: from 27.8 to 69.3 before, from 69.2 to 73.3
+# after. All stay below the ensemble (76.9), as in the paper.
 #
-# **Does not:** HF-Linear with uniform scores, 87.0 of 93.2 in the paper, has 30.5 here; with scores, which cost it 13 there,
-# up to 65.3. KF-Linear has 43.6 to 69.9 (paper 74.2 to 75.3), and is above Git Re-Basin, not below. All are below PLeaS
-# (73.3, with REPAIR 75.9). The fine-tuned network stays 5.5 below
-# the fine-tuned parent (82.8), where the paper has all of them level after 200 epochs. At `small` the paper's four methods
-# stay below the best fine-tuned parent as well, by 1.8 (HF-Linear) to 3.5 (KF-Gradient). Scores help the weight averages at
-# `small`, OTFusion by 2.7 and Git Re-Basin by 5.1, where they cost them 26 and 15 in the paper; after fine-tuning the
-# difference is gone.
+# **Does not:** HF-Linear with uniform scores, 87.0 of 93.2 in the paper, has 30.5 here; with scores, which cost it 13 there, up
+# to 65.3. All are below PLeaS (73.3). The fine-tuned network stays 5.5 below the fine-tuned parent (82.8), where the paper has
+# all of them level after 200 epochs. Scores help the weight averages at `small`, OTFusion by 2.7 and Git Re-Basin by 5.1, where
+# they cost them 26 and 15 in the paper; after fine-tuning the difference is gone.
 #
-# **Why:** these networks are silent. A neuron of the late layers is active 3 to 9 % of the time, so its pre-activation says
-# mostly how silent it is, and the mean of two such neurons is more silent than either. Grouped by what they hand on behind
-# the activation function (the rows "by activity", ours) KF-Linear has 73.6 with uniform scores in place of 43.6; with targets
-# that vary as much as their neurons (REPAIR) 75.0. At the scale `small` (10 epochs, a quarter of the channels) KF-Linear had
-# 65.9 of 74.3 without either (`retrofit reproduce vgg11-full --report`).
+# **Why:** these networks are silent. A neuron of the late layers is active 3 to 9 % of the time, so the mean of two such
+# neurons is more silent than either. Grouped by what they hand on behind the activation function (the rows "by activity", ours)
+# KF-Linear has 73.6 with uniform scores in place of 43.6; with targets that vary as much as their neurons (REPAIR) 75.0.
+
+# %% [markdown]
+# ## Every row, also ours
+#
+# With the reasons of what has no number.
 
 # %%
+vgg.show()
+
+# %% tags=["guard"]
 if SCALE is None:  # what is said above is said of the records that come with the project
     before, after = zero_shot.at("evening"), tuned.at("evening")
     for scale in (before, zero_shot.at("small")):

@@ -17,9 +17,7 @@
 # Git Re-Basin fuse two VGG11s in a second, HF-Linear needs 14, KF-Gradient 17 and KF-Linear 78. For ViTs KF-Gradient takes 38
 # seconds with 400 samples and 633 with 6,000. Beside 100 epochs of fine-tuning (8,717 seconds) that is less than a tenth.
 #
-# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# without a name, it says which tables there are. The scale stands on every number. The two tables of transformers are
-# measured by `retrofit reproduce runtime-vit runtime-end-to-end --scale small`.
+# Seconds: it reads records. What is missing is measured by `retrofit reproduce runtime-vgg`.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
@@ -29,8 +27,6 @@ RESULTS = "../benchmarks/results/experiments"  # results that come with the proj
 # %%
 from IPython.display import display
 
-from retrofit_app.figures import LIGHT
-from retrofit_app.figures.paper import beside_the_paper
 from retrofit_core.experiments import table
 
 asked = {"scale": SCALE, "runs": RUNS, "results": RESULTS}
@@ -41,62 +37,26 @@ seconds, processor = vgg.column("seconds"), vgg.column("processor seconds")
 small = table("runtime-vgg", **{**asked, "scale": SCALE or "small"}).column("seconds")
 
 # %% [markdown]
-# ## Two VGG11s, 400 samples
+# ## The paper's table, and ours
 #
-# **How to read it.** Dots are ours, on a processor core, at the scale that the legend names. The axis is logarithmic: equal
-# distances are equal factors. What compares with the paper is the order, and the factor between two rows. The clock runs on
-# while others have the processor, and it was shared; seconds of the processor itself count only what the fusion did. The
-# clock's are in the table below.
+# Our number stands beside each of the paper's, with its scale in the heading, or behind it where it is another one. ✓: all
+# claims of the row that ours decide agree; ○: some stay open; ✗: one is contradicted. No mark: the row claims nothing, or
+# nothing that is measured.
 
 # %%
-if processor.lines:
-    display(beside_the_paper(processor, LIGHT))
+display(vgg.beside_the_paper(), vit.beside_the_paper(), whole.beside_the_paper())
 
 # %% [markdown]
-# On the clock, at the scale `small` (a quarter of the channels, with trained parents); hollow diamonds are the paper's seconds
-# on its GPU:
-
-# %%
-if small.lines:
-    display(beside_the_paper(small, LIGHT))
-
-# %% [markdown]
-# ## Two vision transformers, by number of samples
-
-# %%
-for column in vit.columns:
-    if len(column.lines) > 1 and column.says:  # a single number stands in the table
-        display(beside_the_paper(column, LIGHT))
-
-# %% [markdown]
-# ## Fusion beside fine-tuning
-
-# %%
-for column in whole.columns:
-    if len(column.lines) > 1 and column.says:  # at `smoke` seconds say nothing
-        display(beside_the_paper(column, LIGHT))
-
-# %% [markdown]
-# ## All numbers
-
-# %%
-display(vgg.show())
-display(vit.show())
-display(whole.show())
-
-# %% [markdown]
-# On which machine? Times are of that machine while it did other things as well, one run a seed.
-
-# %%
-seconds.recipe("KF-Linear, uniform")
+# Ours are of one processor core, the paper's of a GPU: what compares is the order, and the factor between two rows. The clock
+# runs on while others have the processor, and it was shared; seconds of the processor itself, which count only what the fusion
+# did, are in the last tables.
 
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **Agrees** (the given pair at full width, our defaults, one processor core, three seeds where the table says so): Git
-# Re-Basin and OTFusion are fastest of the paper's rows, 5 seconds of the processor each; closed forms take 18 and 19. Of ours
-# LP and ZipIt take 5, PLeaS 17, distillation (KD) 400. At the scale `small` it is one to two seconds for averages, a few more
-# for closed forms, and gradient fits longer.
+# **Agrees** (the given pair at full width, our defaults, one processor core, three seeds where the table says so): Git Re-Basin
+# and OTFusion are fastest of the paper's rows, 5 seconds of the processor each; closed forms take 18 and 19. Of ours LP and
+# ZipIt take 5, PLeaS 17, distillation (KD) 400.
 #
 # **Does not:** KF-Linear, five times as slow as HF-Linear in the paper, takes hardly longer here (19.3 against 18.0 seconds of
 # the processor), though its k-means starts eleven times. Distances between neurons are read off their Gram matrix, so that a
@@ -104,14 +64,21 @@ seconds.recipe("KF-Linear, uniform")
 # and 267 seconds of the processor; seven times at the scale `small`), where the paper has it five times as slow, on a GPU.
 #
 # **What the clock says** is of a machine that was crowded: up to four times the processor's seconds. With two threads, the
-# closed forms took 13.1 and 13.3 seconds on the clock of an AMD EPYC, and 5.6 and 6.2 on that of an Intel Xeon
-# (docs/measurements.md).
+# closed forms took 13.1 and 13.3 seconds on the clock of an AMD EPYC (docs/measurements.md).
 #
-# **Transformers:** at the scale `evening` (half of the width, 50 epochs a fit) two ViTs are fused from 400 samples in 137 seconds
-# on a crowded core, in the paper in 38 on a GPU. **Not measured yet:** 6,000 samples, and the way to a fine-tuned ViT (at `smoke`
-# it only shows that it runs). What an H100 takes is in docs/measurements.md.
+# **Transformers:** at the scale `evening` two ViTs are fused from 400 samples in 137 seconds on a crowded core, in the paper in
+# 38 on a GPU. **Not measured yet:** 6,000 samples, and the way to a fine-tuned ViT (at `smoke` it only shows that it runs).
+# What an H100 takes is in docs/measurements.md.
+
+# %% [markdown]
+# ## Every row, also ours
+#
+# With the reasons of what has no number.
 
 # %%
+display(vgg.show(), vit.show(), whole.show())
+
+# %% tags=["guard"]
 if SCALE is None:  # what is said above is said of the records that come with the project
     assert vit.column("400 samples").at("evening").number("KF-Gradient, uniform") < 200
     seconds, processor = (

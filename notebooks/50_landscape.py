@@ -17,10 +17,7 @@
 # KF-Gradient with DeepLIFT. On the plane through the weights of all three the fused network lies in a flatter basin than its
 # parents. Losses are clipped at 4.6. The figure prints no numbers, so ours stand beside nothing.
 #
-# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# without a name, it says which tables there are. The scale stands on every number. This figure is measured by `retrofit
-# reproduce landscape --scale evening`; `docs/landscape.md` says what is measured and how, and the workbench has a page for any
-# fusion.
+# Seconds: it reads records. What is missing is measured by `retrofit reproduce landscape`.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
@@ -34,7 +31,6 @@ import pandas as pd
 from IPython.display import display
 
 from retrofit_app.figures import LIGHT, landscape_plane, loss_path
-from retrofit_app.figures.paper import beside_the_paper
 from retrofit_app.runs.paper import RECORDS
 from retrofit_core.experiments import table
 from retrofit_core.inspection.landscape import Survey
@@ -43,7 +39,6 @@ landscape = table("landscape", scale=SCALE, runs=RUNS, results=RESULTS)
 FUSED = "KF-Gradient, deeplift"
 results = landscape.column("loss").main.results(FUSED)
 surveys = [Survey.from_json(result.metrics["landscape"]) for result in results]
-print(landscape)
 
 # %% [markdown]
 # ## The plane through all three networks
@@ -54,15 +49,6 @@ print(landscape)
 # %%
 for survey in surveys[:1]:
     display(landscape_plane(survey, "loss", LIGHT))
-    display(landscape_plane(survey, "accuracy", LIGHT))
-
-# %% [markdown]
-# ## The straight lines between them
-
-# %%
-for survey in surveys[:1]:
-    for path in survey.paths:
-        display(loss_path(path, LIGHT))
 
 # %% [markdown]
 # ## How flat is it around each network?
@@ -71,9 +57,7 @@ for survey in surveys[:1]:
 # the loss itself, and the barriers between networks.
 
 # %%
-for column in landscape.columns:
-    if column.lines:
-        display(beside_the_paper(column, LIGHT))
+landscape.show()
 
 # %% [markdown]
 # ## Two VGG11s trained as in the paper, and the closed form
@@ -101,32 +85,24 @@ around = {
 display(pd.DataFrame(around).T)
 
 # %% [markdown]
-# ## All numbers
-
-# %%
-landscape.show()
-
-# %% [markdown]
 # ## What agrees, what does not, and why
 #
-# **What is there** (scale `evening`, half of the width, 30 epochs, one seed, 256 images): the fused network has the lowest loss
-# of the plane's networks (1.05; parents 1.23 and 1.55). Between the parents lies a barrier of 0.79; to parent 0, at whose
-# weights the fit starts, one of half the height (0.40). The paper claims nothing of either.
+# **Two ViTs** (scale `evening`, half of the width, 30 epochs, one seed, 256 images): the fused network has the lowest loss of
+# the plane's networks (1.05; parents 1.23 and 1.55). Between the parents lies a barrier of 0.79; to parent 0, at whose weights
+# the fit starts, one of half the height (0.40). The paper claims nothing of either.
 #
 # **Does not:** the basin around the fused network is not flatter. At a tenth of the parents' distance the loss rises by 0.16
 # around it, by 0.02 around either parent. To parent 1 the barrier is higher than between the parents (1.04).
 #
 # **The VGG11s trained as in the paper agree.** The fused network has the lowest loss (0.69; parents 0.78 and 1.08), and its
 # basin is the flattest of the three in the mean: the loss rises by 0.060, around the parents by 0.090 and 0.082. In the
-# steepest direction it is not (0.35; 0.33 and 0.25). The barrier to parent 0 is 0.18, between the parents 1.38, to parent 1
-# 1.47. On the line to parent 0 lie networks that are more accurate than the fused one (82.8 % at nine tenths of the way, 80.1 %
-# at its end), and on the plane one of 84.0 %.
+# steepest direction it is not (0.35; 0.33 and 0.25). The barrier to parent 0 is 0.18, between the parents 1.38. On the line to
+# parent 0 lie networks that are more accurate than the fused one (82.8 % at nine tenths of the way, 80.1 % at its end).
 #
-# **Why the ViTs do not is open.** It is no matter of weak parents alone: at a quarter of the width, with parents of 50 and 42 %
-# and a fifth of the samples, the rises were 0.31 and 0.04. A network with a high loss can be flat, too: around the average, at
-# 20 %, the loss even falls. And flatness depends on how weights are scaled.
+# **Why the ViTs do not is open.** It is no matter of weak parents alone: at a quarter of the width, with parents of 50 and 42
+# %, the rises were 0.31 and 0.04. And flatness depends on how weights are scaled.
 
-# %%
+# %% tags=["guard"]
 if SCALE is None:  # what is said above is said of the records that come with the project
     loss, rise, barrier = (landscape.column(name).at("evening") for name in ("loss", "rise", "barrier"))
     assert loss.number(FUSED) < min(loss.number("Parent 0"), loss.number("Parent 1"))

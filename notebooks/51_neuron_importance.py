@@ -17,8 +17,7 @@
 # weighted by scores. Scores move centroids and change who is grouped with whom: against the groups of uniform scores the
 # adjusted Rand index is 0.74 with conductance and 0.73 with DeepLIFT (1: the same groups, 0: as alike as by chance).
 #
-# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# without a name, it says which tables there are. The scale stands on every number.
+# Seconds: it reads records. What is missing is measured by `retrofit reproduce neuron-importance`.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
@@ -34,7 +33,6 @@ import plotly.express as px
 from IPython.display import display
 
 from retrofit_app.figures import LIGHT, clusters, recorded
-from retrofit_app.figures.paper import beside_the_paper
 from retrofit_app.figures.picture import Picture
 from retrofit_app.runs.paper import RECORDS
 from retrofit_core.experiments import table
@@ -94,8 +92,7 @@ if given["conductance"]:
 # The two numbers of the paper, and ours:
 
 # %%
-display(beside_the_paper(conductance, LIGHT, [TO_UNIFORM, BETWEEN_SEEDS]))
-display(beside_the_paper(deeplift, LIGHT, [TO_UNIFORM, BETWEEN_SEEDS]))
+neurons.beside_the_paper()
 
 # %% [markdown]
 # Of 512 neurons in 256 groups: groups of one neuron, the paper's grey dots, and the neurons of the largest group, by score.
@@ -187,38 +184,32 @@ for (pair, first, then), row in fusions.items():
 pd.DataFrame(rows).set_index("pair")
 
 # %% [markdown]
-# ## All numbers
+# ## Every row, also ours
 
 # %%
 neurons.show()
-
-# %%
-conductance.recipe(TO_UNIFORM)
 
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
 # **Agrees** (the given pair, 14 epochs): scores change the groups beyond what the seed does. Uniform and conductance agree by
-# 0.18, uniform and DeepLIFT by 0.16, two seeds of uniform by 0.39. Conductance and DeepLIFT change them in much the same way:
-# they agree with each other (0.50) as two seeds of DeepLIFT do (0.50). At a quarter of the channels it is the same: 0.27 and
-# 0.29, two seeds 0.51. The largest group, concentrated with uniform scores (18 neurons), becomes broad with conductance (70)
-# and DeepLIFT (72), as the densest one in the paper's figure.
+# 0.18, uniform and DeepLIFT by 0.16, two seeds of uniform by 0.39. The largest group, concentrated with uniform scores (18
+# neurons), becomes broad with conductance (70) and DeepLIFT (72), as the densest one in the paper's figure.
 #
 # **Does not** (trained as in the paper): scores hardly change the groups. Uniform and conductance agree by 0.94, uniform and
-# DeepLIFT by 0.95, two seeds of uniform by 0.98, of conductance by 0.96. With uniform scores the largest group is the 195
-# neurons of the two networks that answer to none of these images; their conductance is zero. That leaves 255 groups for 317
-# neurons, and 227 of them stand alone. Scores move what little is left: the largest group has 194 and 198.
+# DeepLIFT by 0.95, two seeds of uniform by 0.98. With uniform scores the largest group is the 195 neurons of the two networks
+# that answer to none of these images; their conductance is zero. That leaves 255 groups for 317 neurons. Scores move what
+# little is left: the largest group has 194 and 198.
 #
-# **Cannot be compared in size:** the paper's indices, 0.74 and 0.73, lie between those of the two pairs, so the number of silent
-# neurons alone could make them. The paper does not say how k-means was seeded, and it clusters behind two fused layers, so
-# perhaps what these can tell of the neurons; ours are the raw outputs.
+# **Cannot be compared in size:** the paper's indices, 0.74 and 0.73, lie between those of the two pairs, so the number of
+# silent neurons alone could make them. The paper does not say how k-means was seeded, and it clusters behind two fused layers;
+# ours are the raw outputs.
 #
-# **Silent neurons** (trained as in the paper, uniform scores): from the fourth level on KF-Linear loses nothing by grouping, and
-# HF-Linear 13 to 33 %. KF is 7.4 ahead; pairs in the first three levels alone cost it 3.4, in the others alone 2.8. With
-# conductance pairs lose nothing there either: it brings HF 5.7, in the first three levels alone 3.6, in the others 3.5.
-# In the pair of 14 epochs nearly all neurons answer, and KF-Linear loses 6 to 12 % at each level.
+# **Silent neurons** (trained as in the paper, uniform scores): from the fourth level on KF-Linear loses nothing by grouping,
+# and HF-Linear 13 to 33 %. KF is 7.4 ahead; pairs in the first three levels alone cost it 3.4, in the others alone 2.8. In the
+# pair of 14 epochs nearly all neurons answer, and KF-Linear loses 6 to 12 % at each level.
 
-# %%
+# %% tags=["guard"]
 lost = {
     method: fusions[LONG, (method, "uniform"), (method, "uniform")]["grouping share"][3:] for method in ("KF", "HF")
 }

@@ -19,8 +19,7 @@
 #
 # The figure prints no numbers, so ours stand beside nothing.
 #
-# **How long it takes.** Seconds: the notebook reads records. What is missing is measured by `retrofit reproduce`;
-# without a name, it says which tables there are. The scale stands on every number.
+# Seconds: it reads records. What is missing is measured by `retrofit reproduce importance-histogram`.
 
 # %% tags=["parameters"]
 SCALE = None  # None: each row at the fullest scale that is measured; smoke, small, evening, paper
@@ -48,15 +47,12 @@ histograms = result.metrics["histograms"]
 kept_histograms({name: histograms[name] for name in ("conductance", "deeplift")}, LIGHT)
 
 # %% [markdown]
-# ## All numbers
+# ## Every number
 #
 # CIFAR-10 serves in place of CIFAR-100 where that is not on disk; the scale says so.
 
 # %%
 scores.show()
-
-# %%
-conductance.recipe(ROW)
 
 # %% [markdown]
 # ## What agrees, what does not, and why
@@ -69,7 +65,7 @@ conductance.recipe(ROW)
 #
 # **Cannot be compared:** the paper prints no counts, and its network has other data.
 
-# %%
+# %% tags=["guard"]
 if SCALE is None:  # what is said above is said of the records that come with the project
     for name, kept in histograms.items():
         if name != "uniform":

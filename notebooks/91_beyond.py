@@ -36,7 +36,7 @@ import pandas as pd
 from retrofit_app.figures import LIGHT
 from retrofit_app.figures.parts import parts
 from retrofit_core.experiments import table
-from retrofit_core.experiments.beyond import CLOSER, FUSED, INSIDE
+from retrofit_core.experiments.beyond import CLOSER, INSIDE
 
 asked = {"scale": SCALE, "columns": COLUMNS, "runs": RUNS, "results": RESULTS}
 beyond = table("beyond", **asked)
@@ -83,9 +83,6 @@ parts(blocks, CLOSER, LIGHT, farthest=(-20, 20))
 # %%
 beyond.show([column.name for column in measured])
 
-# %%
-measured[0].recipe(FUSED)
-
 # %% [markdown]
 # ## What agrees, what does not, and why
 #
@@ -99,7 +96,9 @@ measured[0].recipe(FUSED)
 # **Does not** come to the ensemble on the VGGs, which is 3 points and more ahead. The ViT is level with its ensemble. What was
 # tried besides and is in no table stands in docs/findings_beyond.md.
 
-# %%
+# %% tags=["guard"]
+from retrofit_core.experiments.beyond import FUSED
+
 if SCALE is None:  # what is said above is said of the records that come with the project
     pair = next(column for column in given if column.name == "VGG11, non-IID")
     resnet, vit = (beyond.column(name).at("evening") for name in ("ResNet-18, sharded", "ViT, sharded"))

@@ -9,7 +9,7 @@ two_way = vgg.column("2-way")
 two_way.number("KF-Linear, conductance")  # % of test images
 two_way.at("small").number("KF-Linear, conductance")  # at a scale of its own
 two_way.claim("KF-Linear", "best parent").verdict  # "agreed"
-two_way.recipe("KF-Linear, conductance")  # command, machine, commit
+two_way.command("KF-Linear, conductance")  # which measures it
 ```
 """
 
@@ -20,8 +20,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from ..system.registry import find
 from ..system.tables import markdown_table
@@ -36,6 +36,8 @@ from .tables import TABLES
 #: Rows that apply to all columns of a table, if only one column has them.
 SHARED = (PARENT, "Ensemble")
 HEADER = ("row", "paper", "ours", "claims", "scale")
+#: What follows our number in the paper's table.
+MARKS = {"agreed": " ✓", "undecided": " ○", "contradicted": " ✗"}
 METRICS = {
     "accuracy": "% of test images",
     "seconds": "seconds",
@@ -232,23 +234,6 @@ class ReproducedColumn:
         by_seed = [result.metrics["per_class"] for result in self.results(row) if "per_class" in result.metrics]
         return tuple(statistics.fmean(values) for values in zip(*by_seed, strict=True) if None not in values)
 
-    def recipe(self, row: str) -> dict[str, Any]:
-        """Provenance of a number: command, scale, seeds, machine, versions and commit, date.
-
-        Raises:
-            ValueError: no such row, or it is not measured.
-        """
-        self.number(row)
-        result = self.results(row)[0]
-        return {
-            "row": row,
-            "scale": self.line(row).badge or self.badge,
-            "seeds": len(self.line(row).values),
-            "command": self.command(row),
-            "machine": result.machine,
-            "date": result.date,
-        }
-
     def show(self, rows: Sequence[str] | None = None, papers: bool = False) -> Markdown:
         """The table: the paper's number, ours, how many of its claims a row decides, and the scale.
 
@@ -296,10 +281,23 @@ class ReproducedColumn:
             )
         )
 
-    def _verdicts(self, line: Line) -> str:
+    def _counts(self, line: Line) -> Counter[str]:
         """How many claims about a row have which verdict."""
         row, badge = line.stands_for or line.row, line.badge
-        counts = Counter(claim.verdict for claim in self.claims if (claim.rows[0], claim.badge) == (row, badge))
+        return Counter(claim.verdict for claim in self.claims if (claim.rows[0], claim.badge) == (row, badge))
+
+    def beside(self, row: str) -> tuple[str, str]:
+        """The paper's number of a row, and ours with its mark: see `ReproducedTable.beside_the_paper`."""
+        line = next((each for each in self.all_lines if each.row == row), Line(row))
+        if line.mean is None:
+            return line.paper_words, "-"
+        counts, at = self._counts(line), f" ({line.badge})" if line.badge else ""
+        mark = next((MARKS[verdict] for verdict in ("contradicted", "undecided", "agreed") if counts[verdict]), "")
+        return line.paper_words, f"{line.mean:.{1 if abs(line.mean) > 2 else 2}f}{mark}{at}"
+
+    def _verdicts(self, line: Line) -> str:
+        """How many claims about a row have which verdict, in words."""
+        counts = self._counts(line)
         return ", ".join(f"{counts[verdict]} {verdict}" for verdict in DECIDED if counts[verdict]) or "-"
 
     def __repr__(self) -> str:
@@ -359,6 +357,20 @@ class ReproducedTable:
             self.commands
         )
         return Markdown("\n\n".join([*(column.show(papers=papers) for column in shown), *commands]))
+
+    def beside_the_paper(self) -> Markdown:
+        """The paper's table, its rows and columns in its order, with our number and the scale beside each.
+
+        A row is marked ✓ if all its claims that ours decide agree, ○ if some stay open, ✗ if one is contradicted.
+        """
+        columns = [each for each in self.columns if any(line.paper is not None for line in each.all_lines)]
+        header = ["", *(word for each in columns for word in (f"{each.name}, paper", f"ours, {each.badge}"))]
+        scores = {
+            row for row in self.table.paper_rows if not row.endswith(BEST)
+        }  # "best" rows are those of short tables
+        shown = [row for row in self.table.paper_rows if row in scores or scores.isdisjoint(rows_by_score((row,)))]
+        rows = [[row, *chain.from_iterable(each.beside(row) for each in columns)] for row in shown]
+        return Markdown(markdown_table(header, rows, right=range(1, len(header))))
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.columns))

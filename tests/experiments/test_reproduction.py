@@ -47,12 +47,22 @@ def test_one_fuller_result_changes_its_own_row_alone(tmp_path, runs):
     assert column.badge == "small"  # of most rows
     assert {line.row: line.badge for line in column.lines if line.badge} == {"KF-Linear, uniform": "evening"}
     assert column.number("KF-Linear, uniform") == 75 and column.at("small").number("KF-Linear, uniform") == 70
-    assert column.recipe("KF-Linear, uniform")["scale"] == "evening"
     line = next(line for line in repr(column.show()).splitlines() if "KF-Linear, uniform" in line)
     assert "75.00 (1)" in line and "evening" in line
     # Nothing else is measured at evening, so every comparison is that of small.
     assert column.claims == before.claims
     assert column.gap("KF-Linear, uniform", "Ensemble") == before.gap("KF-Linear, uniform", "Ensemble")
+
+
+def test_the_papers_table_has_our_number_its_mark_and_its_scale_beside_each_number(tmp_path, runs):
+    results = beside(tmp_path, *two_way("small"), made("LP", 99, scale="evening"))
+    shown = table("vgg11-noniid", runs=runs, results=results, columns=[TWO_WAY])
+    head, _, *lines = (re.split(r" *\| *", line)[1:-1] for line in shown.beside_the_paper().splitlines())
+    assert head == ["", f"{TWO_WAY}, paper", "ours, small"]
+    assert [row for row, *_ in lines] == list(shown.table.paper_rows)
+    cells = {row: both for row, *both in lines}
+    assert cells["Ensemble"] == ["89.1 ± 0.4", "90.0"] and cells["LP"] == ["85.5 ± 2.0", "99.0 (evening)"]
+    assert cells["KF-Linear, conductance"] == ["86.6 ± 0.7", "80.0 ✓"] and cells["KD"][1] == "-"
 
 
 def test_claims_and_gaps_compare_rows_of_one_scale(tmp_path, runs):
@@ -110,14 +120,12 @@ def test_parents_stand_in_the_order_of_each_sets_accuracies(tmp_path, runs):
     assert [column.line(f"Parent {index}").by_parents for index in (0, 1)] == [((60.0,), (80.0,)), ((40.0,), (70.0,))]
 
 
-def test_claims_and_recipes_are_found_by_their_names(records, runs):
+def test_claims_and_commands_are_found_by_their_names(records, runs):
     column = table("vgg11-noniid", scale="small", runs=runs, results=records).column("2-way")
     claim = column.claim("KF-Linear", "best parent")
     assert (claim.ours, claim.verdict, claim.rows) == (20, "agreed", ("KF-Linear, conductance", "Parent 1"))
-    recipe = column.recipe("KF-Linear, conductance")
-    assert recipe["command"].startswith("retrofit reproduce vgg11-noniid --scale small --columns 2-way")
-    assert (recipe["scale"], recipe["seeds"], recipe["date"]) == ("small", 1, "1970-01-01")
-    assert "an abacus" in recipe["machine"]
+    command = column.command("KF-Linear, conductance")
+    assert command.startswith("retrofit reproduce vgg11-noniid --scale small --columns 2-way")
 
 
 @pytest.mark.parametrize(

@@ -267,11 +267,6 @@ def note(text: str, x: Any, y: Any, colour: str | None = None, **settings: Any) 
     return {"text": text, "x": x, "y": y, **({"font": {"color": colour}} if colour else {}), **settings}
 
 
-def across_paper(y: float, line: dict[str, Any]) -> dict[str, Any]:
-    """A horizontal line across the axes."""
-    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line}
-
-
 def up_paper(x: float, line: dict[str, Any], **settings: Any) -> dict[str, Any]:
     """A vertical line up the axes."""
     return {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": x, "x1": x, "line": line, **settings}

@@ -3,5 +3,4 @@
 Pictures draw columns of `retrofit_core.experiments.table`.
 """
 
-from .beside import beside_in_parts, beside_the_paper, in_order
 from .signs import differences

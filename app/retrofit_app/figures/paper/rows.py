@@ -20,11 +20,6 @@ PARENT, REFERENCES, BEST = "Parent ", ("Ensemble", "Average"), ", best"
 INFORMATIVE = "informative"
 
 
-def is_repeated(column: Any, line: Any) -> bool:
-    """Whether a "best" row repeats one that the paper prints, too."""
-    return line.row.endswith(BEST) and column.line(line.stands_for).paper is not None
-
-
 def short(badge: str) -> str:
     """The first word of a badge, which tells a scale from the column's: "small", "given"."""
     return badge.replace(",", " ").split(" ")[0]
@@ -38,10 +33,6 @@ def title_of(column: Any) -> str:
 def at(badge: str) -> str:
     """A badge after a row's name, if the row has its own."""
     return f" ({escape(short(badge))})" if badge else ""
-
-
-def mean(line: Any) -> float:
-    return line.mean
 
 
 def dots(places: Sequence[tuple[float, str]], name: str, tip: str, marker: dict[str, Any], **settings: Any) -> Trace:

@@ -27,7 +27,7 @@ def differences(column: Any, palette: Palette, disagreeing: bool = False) -> Pic
     all with the other sign; the others are counted in the caption, and drawn if there is nothing else.
 
     Args:
-        column: see `beside_the_paper`.
+        column: a `ReproducedColumn`.
         disagreeing: whether to draw only those with the other sign.
     Raises:
         ValueError: none of the differences is measured.
