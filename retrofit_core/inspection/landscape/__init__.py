@@ -1,7 +1,7 @@
 """The loss landscape: loss and accuracy on the plane through three networks, on paths between them, and around them.
 
 `Landscape(...).plan(networks, through, images)` checks everything and predicts the number of evaluations and their time;
-`run(plan)` yields what is known so far, from coarse to fine.
+`run(plan)` yields what is known so far.
 """
 
 from .candidates import ALIGNMENTS, networks_of

@@ -1,4 +1,4 @@
-"""Compute a landscape from its settings: check and count first, then evaluate from coarse to fine."""
+"""Compute a landscape from its settings: check and count first, then evaluate."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +24,6 @@ from .mixtures import Mixtures
 from .plane import Plane, check_alike, plane
 from .survey import Marker, Path, Rise, Survey
 
-#: Points per side of the first picture; each further one has twice as many intervals.
-COARSE = 3
 #: Numbers of evaluations, each with the changed fields of a survey.
 Work = Iterator[tuple[int, dict[str, Any]]]
 
@@ -42,8 +40,6 @@ class Plan:
     """(n,) float64"""
     ys: Tensor
     """(n,) float64"""
-    cells: tuple[Tensor, ...]
-    """For each picture, from coarse to fine, (c, 2) int64 rows and columns to add"""
     facts: dict[str, Any]
 
     @property
@@ -52,7 +48,7 @@ class Plan:
         settings, networks = self.landscape, len(self.mixtures.names)
         return {
             "networks": networks,
-            "grid": sum(map(len, self.cells)),
+            "grid": settings.resolution**2,
             "paths": 3 * settings.path_points,
             "flatness": networks * (settings.directions + 1) if settings.directions else 0,
         }
@@ -109,12 +105,12 @@ class Landscape(LandscapeSettings):
             "clip": self.clip,
         }
         names = (spanning[0], spanning[1], spanning[2])
-        return Plan(self, names, mixtures, through_plane, xs, ys, pictures(self.resolution), facts)
+        return Plan(self, names, mixtures, through_plane, xs, ys, facts)
 
     def run(self, plan: Plan, monitor: Monitor | None = None) -> Iterator[Survey]:
         """Compute a landscape, yielding what is known so far; the last survey is complete.
 
-        Networks come first, then the grid from coarse to fine, then paths and flatness. Events are "phase" and "step".
+        Networks come first, then the grid row by row, then paths and flatness. Events are "phase" and "step".
 
         Raises:
             Cancelled: on the monitor's request; earlier surveys remain valid.
@@ -136,26 +132,6 @@ class Landscape(LandscapeSettings):
         low, high = coordinates.min(), coordinates.max()
         beyond = self.margin * (high - low)
         return torch.linspace((low - beyond).item(), (high + beyond).item(), self.resolution, dtype=torch.float64)
-
-
-def pictures(n: int) -> tuple[Tensor, ...]:
-    """The cells of an n x n grid from coarse to fine: (c, 2) int64 rows and columns that each picture adds.
-
-    The first has COARSE points per side, spread over the grid, each further one twice as many intervals, the last all.
-    """
-    finished = torch.zeros(n, n, dtype=torch.bool)
-    added = []
-    points = min(COARSE, n)
-    while not finished.all():
-        chosen = torch.linspace(0, n - 1, min(points, n), dtype=torch.float64).round().long()
-        picture = torch.zeros_like(finished)
-        picture[chosen[:, None], chosen[None]] = True
-        new = (picture & ~finished).nonzero()
-        if len(new):
-            added.append(new)
-        finished |= picture
-        points = 2 * points - 1
-    return tuple(added)
 
 
 def path_between(mixtures: Mixtures, first: str, last: str, points: int, monitor: Monitor | None = None) -> Path:
@@ -203,14 +179,13 @@ def _networks(plan: Plan, survey: Survey, monitor: Monitor) -> Work:
 
 def _cells(plan: Plan, survey: Survey, monitor: Monitor) -> Work:
     grids = {name: getattr(survey, name) for name in ("loss", "accuracy", "finished")}
-    for picture in plan.cells:
-        for row, column in picture.tolist():
-            point = torch.stack([plan.xs[column], plan.ys[row]])[None]
-            (measured,) = plan.mixtures.measure(plan.plane.shares(point), monitor)
-            grids = {name: grid.clone() for name, grid in grids.items()}
-            grids["loss"][row, column], grids["accuracy"][row, column] = measured
-            grids["finished"][row, column] = True
-            yield 1, grids
+    for row, y in enumerate(plan.ys):
+        points = torch.stack([plan.xs, y.expand_as(plan.xs)], 1)
+        measured = plan.mixtures.measure(plan.plane.shares(points), monitor)
+        grids = {name: grid.clone() for name, grid in grids.items()}
+        grids["loss"][row], grids["accuracy"][row] = measured.T
+        grids["finished"][row] = True
+        yield len(plan.xs), grids
 
 
 def _paths(plan: Plan, survey: Survey, monitor: Monitor) -> Work:

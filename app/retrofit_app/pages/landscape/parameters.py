@@ -10,7 +10,7 @@ from retrofit_app.address.session import Scope
 from retrofit_app.widgets.works import Shelf
 from retrofit_core.runs import store
 
-#: The form's choices of points per side and images: odd numbers of points centre the coarse picture.
+#: The form's choices of points per side and images.
 RESOLUTIONS = {points: f"{points} × {points}" for points in ("5", "7", "11", "15", "21", "31", "51")}
 IMAGES = ("32", "64", "128", "256", "512", "1024")
 PATHS = ("0", "1", "2")
@@ -19,7 +19,7 @@ HELP = {
     "first": "The origin of the plane.",
     "second": "It is on the horizontal axis.",
     "third": "It is above that axis.",
-    "resolution": "The coarse picture, 3 × 3, comes first.",
+    "resolution": "Points along each side of the picture.",
     "images": "Each point is measured on these, balanced over the classes.",
     "seed": "Decides which images are drawn. Same seed, same picture.",
 }
