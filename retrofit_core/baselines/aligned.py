@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..fusion.alignment import AlignedGroup, Alignment, Group, Part, mapped
 from ..fusion.eligibility import check_inputs, check_outputs
-from ..fusion.grouping import Grouping
+from ..fusion.grouping import Grouping, check_enough
 from ..fusion.importance import Scores, importance_name
 from ..fusion.importance.scoring import check_scores
 from ..fusion.moments import Moments
@@ -69,11 +69,7 @@ class Averager(Algorithm):
                     f"level {group.name!r}: {self.title} pairs parents of equal widths; found widths {tuple(widths)} and fused "
                     f"width {width}. Use OTFusion, ZipIt or KF-Linear."
                 )
-            if width > sum(widths):
-                raise ValueError(
-                    f"level {group.name!r}: {width} fused neurons for {sum(widths)} parents' neurons; some would represent "
-                    f"nothing. Use a target of at most {sum(widths)} there."
-                )
+            check_enough(group.name, widths, width)
         return plan
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..fusion.alignment import Group
-from ..fusion.moments import Moments
+from ..fusion.moments import Moments, MomentSums
 from ..graph.network import Network
 from ..networks.inputs import batches_of
 from ..system.device import CHUNK_BYTES, check_sums
@@ -67,7 +67,7 @@ def group_sums(
         for net, nodes in zip(nets, wanted, strict=True)
         for node in set(nodes.values())
     )
-    totals = dict[int, Moments]()
+    totals = dict[int, MomentSums]()
     batch = max(1, min(MOST_SAMPLES, CHUNK_BYTES // max(1, size)))
     for tensors in (monitor or Monitor()).each("step", batches_of(leaves, batch), name="forward"):
         given = [tensor.to(device) for tensor in tensors]
@@ -89,9 +89,9 @@ def group_sums(
                     f"the neurons at {together[0].name!r} have {[len(z) // len(given[0]) for z in rows]} positions per sample in "
                     "the parents; they can be compared only position by position. Use a KF method."
                 )
-            z = torch.cat(rows, 1)  # products in the networks' precision, sums in float64
-            new = Moments((z.T @ z).double(), z.sum(0).double(), rows=len(z), rounding=torch.finfo(z.dtype).eps)
-            totals[number] = totals[number] + new if number in totals else new
-    for number, total in totals.items():
-        check_sums(groups[0][number].name, total.zz, total.sz)
-    return list(totals.values())
+            z = torch.cat(rows, 1)
+            totals.setdefault(number, MomentSums(z.shape[1], device=device)).add(z)
+    found = [sums.finish() for sums in totals.values()]
+    for group, sums in zip(groups[0], found, strict=True):
+        check_sums(group.name, sums.zz, sums.sz)
+    return found

@@ -10,7 +10,7 @@ from ..graph.groups import Groups
 from ..graph.network import Network
 from ..graph.spaces import Space
 from ..system.refusals import Refusal, cures_of
-from .grouping import Grouper
+from .grouping import Grouper, check_enough
 
 
 def aligned(nets: Sequence[Network], *, apart: bool = False) -> list[Network]:
@@ -143,12 +143,7 @@ def check_groupings(groups: Groups) -> None:
             continue
         widths, width = groups.widths(space), len(groups.fused.spaces[space].ids)
         name = groups.fused.layers[writers[0]].name
-        if width > sum(widths):
-            raise Refusal(
-                f"level {name!r}: {width} fused neurons for {sum(widths)} parents' neurons; some would represent nothing. "
-                f"Use a target of at most {sum(widths)} there.",
-                ("target", None),
-            )
+        check_enough(name, widths, width)
         shapes = [(width,), *((own,) for own in widths)]
         if groups.fused.spaces[space].family is not None:
             shapes = [net.spaces[space].shape for net in (groups.fused, *groups.nets[:-1])]

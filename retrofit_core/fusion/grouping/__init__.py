@@ -9,6 +9,7 @@ from .assignment import PRECISION, assigned, first_least
 from .base import (
     Grouper,
     Grouping,
+    check_enough,
     check_grouping,
     grouped,
     grouped_cost,
@@ -37,6 +38,7 @@ __all__ = [
     "Random",
     "SameIndex",
     "assigned",
+    "check_enough",
     "check_grouping",
     "first_least",
     "grouped",

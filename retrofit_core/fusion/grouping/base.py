@@ -1,12 +1,13 @@
 """What a grouping is, the base class of all algorithms, and how they are called: checked, and with groups in a fixed order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from ...system.refusals import Refusal
 from ...system.settings import Value
 from ..targets import Targets, group_counts, group_sums, weighted_means
 from .assignment import assigned
@@ -73,16 +74,13 @@ class Grouper(Value):
         )
 
 
-def check_enough(widths: Widths, width: int) -> None:
-    """Check that there are enough neurons.
-
-    Raises:
-        ValueError: the reason and a solution, without the level's name.
-    """
+def check_enough(level: str, widths: Sequence[int], width: int) -> None:
+    """Refuse a level of which some fused neurons would represent nothing."""
     if width > sum(widths):
-        raise ValueError(
-            f"{width} fused neurons for {sum(widths)} parents' neurons: groups would stay empty. "
-            f"Use a fused width of at most {sum(widths)}."
+        raise Refusal(
+            f"level {level!r}: {width} fused neurons for {sum(widths)} parents' neurons; some would represent nothing. Use a "
+            f"target of at most {sum(widths)} there.",
+            ("target", None),
         )
 
 

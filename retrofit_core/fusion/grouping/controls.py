@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ...system.refusals import Refusal
-from .base import Grouper, Grouping, Widths, check_enough, grouped_cost
+from .base import Grouper, Grouping, Widths, grouped_cost
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,10 @@ class Random(Grouper):
 
     is_random: ClassVar[bool] = True
 
-    def check(self, widths: Widths, width: int) -> None:
-        """Check that there are enough neurons."""
-        check_enough(widths, width)
-
     def __call__(
         self, gram: Tensor, scores: Tensor, widths: Widths, width: int, *, generator: torch.Generator | None = None
     ) -> Grouping:
-        """Draw the groups; see `Grouper`.
-
-        Raises:
-            ValueError: more groups than neurons.
-        """
-        self.check(widths, width)
+        """Draw the groups; see `Grouper`."""
         m = sum(widths)
         drawn = torch.cat([torch.arange(width), torch.randint(width, (m - width,), generator=generator)])
         labels = drawn[torch.randperm(m, generator=generator)].to(gram.device)

@@ -20,10 +20,7 @@ BLOCK = 256
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Immutable sums over N rows. They add up, so rows can be split in any way.
-
-    `MomentSums` accumulates them from batches of rows. `solve` raises ValueError if they are not finite.
-    """
+    """Immutable sums over N rows, which `MomentSums` accumulates from batches. `solve` raises ValueError if they are not finite."""
 
     form: ClassVar[str] = "primal"
 
@@ -103,17 +100,15 @@ class MomentSums:
         matrices = () if parts is None else (parts[1],)
         most = m if self.columns is None else self.columns.shape[1]
         self.xx, self.xz = self.zz.new_zeros(*matrices, p, p), self.zz.new_zeros(*matrices, p, most)
-        self.rows, self.bias, self.rounding, self._finished = 0, bias, 0.0, False
+        self.rows, self.bias, self.rounding = 0, bias, 0.0
 
     @devices.exact()
     def add(self, z: Tensor, x: Tensor | None = None) -> None:
         """Add rows z (n, m) and, if inputs are summed, x (n, p) or (n, G, p); products have the rows' precision.
 
         Raises:
-            ValueError: x is missing or unexpected, or `finish` was called before.
+            ValueError: x is missing or unexpected.
         """
-        if self._finished:
-            raise ValueError("these sums are finished. Add the moments of further rows to them with +.")
         if (x is None) == bool(self.xx.numel()):
             raise ValueError("these sums need rows x and z." if x is None else "these sums are of outputs z alone.")
         self.rows += len(z)
@@ -129,10 +124,8 @@ class MomentSums:
 
     def finish(self) -> Moments:
         """The moments of all rows. They take over the tensors, so nothing can be added afterwards."""
-        if not self._finished:
-            for square in (self.zz, self.xx):  # only their upper triangles are valid so far
-                mirrored(square)
-        self._finished = True
+        for square in (self.zz, self.xx):  # only their upper triangles are valid so far
+            mirrored(square)
         xz = self.xz
         if self.columns is not None:
             xz = _together(xz, self.columns, len(self.zz))
