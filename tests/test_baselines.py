@@ -93,8 +93,8 @@ def test_plans_have_their_marginals_and_the_least_cost(seed):
 
 
 def test_uniform_squared_matching_is_the_largest_inner_product():
-    """C39, by brute force over all permutations, behind the ReLU."""
-    first, second, x = mlp((4, 5, 3)), mlp((4, 5, 3), seed=2), normal(20, 4)
+    """C39, by brute force over all permutations, behind the ReLU; of samples in several batches."""
+    first, second, x = mlp((4, 5, 3)), mlp((4, 5, 3), seed=2), normal(250, 4)
     result = rebasin([first, second], x)
     gram = (first[0](x).relu().T @ second[0](x).relu()).detach()
     best = max(itertools.permutations(range(5)), key=lambda order: sum(gram[i, j] for i, j in enumerate(order)).item())
