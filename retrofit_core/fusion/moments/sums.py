@@ -20,7 +20,7 @@ BLOCK = 256
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Immutable sums over N rows, which `MomentSums` accumulates from batches. `solve` raises ValueError if they are not finite."""
+    """Immutable sums over N rows, which `MomentSums` accumulates from batches."""
 
     form: ClassVar[str] = "primal"
 
