@@ -72,10 +72,7 @@ CLASSES = torch.arange(40) % 4
 FORMS = {"column": CLASSES[:, None], "one-hot": one_hot(CLASSES, 4), "targets": ROWS[:, :1] * 0.3}
 CALLS = {
     "a pair": lambda x, y: (x, y),
-    "lists": lambda x, y: (x, y.tolist()),
-    "arrays": lambda x, y: (x.numpy(), y.numpy()),
     "a loader": lambda x, y: DataLoader(TensorDataset(x, y), batch_size=16),
-    "a set": TensorDataset,
     "batches": lambda x, y: [(x[:20], y[:20]), (x[20:], y[20:])],
 }
 
