@@ -14,8 +14,9 @@ from retrofit_core.training.evaluation import as_bits
 
 
 def shipped(name: str, **changes) -> runs.Entry:
+    """A shipped run, as if its method had its defaults."""
     entry = runs.read_entry(runs.BUNDLED / name, shipped=True)
-    return replace(entry, config=entry.config | changes)
+    return replace(entry, config=entry.config | {"options": None} | changes)
 
 
 def measured(entry: runs.Entry, accuracy: float, **changes) -> runs.Entry:
@@ -61,7 +62,7 @@ def test_the_default_is_a_pair_of_one_set_of_parents():
 
 
 def test_rows_of_one_name_say_the_setting_that_differs(runs_folder):
-    entry = runs.read_entry(runs.BUNDLED / "kf-linear", shipped=True)
+    entry = shipped("kf-linear")
     fewer = replace(entry, folder=runs_folder / "fewer", config=entry.config | {"samples": 50})
     (group,) = compared.groups([entry, fewer])
     assert [row.name for row in group.rows] == ["KF-Linear, samples 400", "KF-Linear, samples 50"]
@@ -80,7 +81,7 @@ def test_fine_tuned_networks_are_rows_behind_their_run(runs_folder):
     (tuned / "curve.json").write_text(json.dumps(curve))
     (group,) = compared.groups([entry])
     after, fused = group.rows
-    assert after.name == "KF-Linear, fine-tuned 10 epochs" and after.accuracy == 97.5
+    assert after.name == f"{fused.name}, fine-tuned 10 epochs" and after.accuracy == 97.5
     assert after.seconds == pytest.approx(fused.seconds + 5.0)
     assert after.networks[0].settings["fine-tuning"] == "10 epochs" and fused.networks[0].settings["fine-tuning"] == "–"
     (tuned / "metrics.json").write_text("{")
