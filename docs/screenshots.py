@@ -124,7 +124,7 @@ def work(open_page: Callable[..., Page], address: str) -> None:
     other.locator("[data-testid=stDataFrame] canvas").nth(1).wait_for()
     other.wait_for_timeout(1500)
     shoot(other, "fuse-runs-wide-light")
-    page.get_by_role("heading", name="Where is something lost?").wait_for()  # nothing is left at work
+    page.get_by_role("heading", name="Where is knowledge lost?").wait_for()  # nothing is left at work
 
 
 def learning(open_page: Callable[..., Page]) -> None:
@@ -166,7 +166,7 @@ def main() -> None:
         settle(page, "levels", figures=1)
         shoot(page, "lecture-light")
         page = open_page("projector")
-        page.goto(f"{address}/landscape?lecture=1&path=1")
+        page.goto(f"{address}/landscape?lecture=1&shown=1")
         drawn(page, 2, ".contourlayer path")
         shoot(page, "landscape-lecture-light")
         work(open_page, address)

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from retrofit_app import runs
-from retrofit_app.address.rule import texts_of, values_of
+from retrofit_app.address.rule import parameters_of, texts_of, values_of
 from retrofit_app.pages.fuse import presets
 from retrofit_app.pages.fuse.parameters import Picks
 
@@ -60,12 +60,12 @@ def clean(page: AppTest) -> bool:
 
 def form_of(address: Mapping[str, Any]) -> tuple[str, Picks, list[str]]:
     """The preset and the picks that an address names, and what was ignored."""
-    first, no_preset = values_of([presets.preset_parameter()], address)
-    rest, ignored = values_of(presets.parameters(first["preset"], address.get("rows", "")), address)
+    first, no_preset = values_of([presets.PRESET], address)
+    rest, ignored = values_of(parameters_of(presets.PRESETS[first["preset"]].picks), address)
     return first["preset"], Picks(**rest), no_preset + ignored
 
 
 def address_of(preset: str, picks: Picks) -> dict[str, str]:
     """The inverse of `form_of`."""
     values = {name: getattr(picks, name) for name in presets.NAMES}
-    return texts_of([presets.preset_parameter(), *presets.parameters(preset, picks.rows)], {"preset": preset, **values})
+    return texts_of([presets.PRESET, *parameters_of(presets.PRESETS[preset].picks)], {"preset": preset, **values})

@@ -9,19 +9,13 @@ PAGE = "/compare?runs=kf-gradient|kf-linear|hf-gradient"
 
 
 def drawn(page, figures: int = 1) -> None:
-    """So many pictures stand, and the table has its intervals."""
-    page.get_by_text("(37.").first.wait_for()  # the difference of a shipped run to its best parent
+    """So many pictures stand."""
     page.wait_for_function(
         "count => (plots => plots.length === count && plots.every(one => one.querySelector('.main-svg')))"
         "([...document.querySelectorAll('.js-plotly-plot')])",
         arg=figures,
     )
     at_rest(page)
-
-
-def names(page) -> list[str]:
-    """Of the rows of the first table, its references included."""
-    return page.locator(".retrofit-book").first.locator("tbody th[scope=row]").all_inner_texts()
 
 
 @pytest.mark.long
@@ -33,4 +27,4 @@ def test_ticked_runs_lead_to_the_page(open_page):
     link.click()
     page.wait_for_url("**/compare?*runs=*")
     drawn(page)
-    assert names(page)[:2] == ["KF-Linear", "HF-Gradient"]  # the best first
+    page.get_by_text("KF-Linear, conductance gets").wait_for()

@@ -240,7 +240,7 @@ def test_networks_are_trained_first_and_the_losses_come_live(open_page, served_r
     settled(page)
     page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_text("Training network").wait_for()
-    page.get_by_role("heading", name="Where is something lost?").wait_for()
+    page.get_by_role("heading", name="Where is knowledge lost?").wait_for()
     run = page.url.partition("run=")[2].partition("&")[0]
     config = json.loads((served_runs / run / "config.json").read_text())["config"]
     assert all((served_runs / name).exists() for name in [*config["models"], config["splits"]])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .browsing import act_until, at_rest, press_until
+from .browsing import act_until, at_rest
 
 pytestmark = pytest.mark.browser
 PAGE = "/landscape?run=hf-linear"
@@ -39,17 +39,3 @@ def test_another_line_is_drawn_and_back_returns(open_page):
     page.get_by_text("From A to fused in a straight line").wait_for()
     page.go_back()
     page.get_by_text("From A to B in a straight line").wait_for()
-
-
-@pytest.mark.long
-def test_a_lecture_is_entered_and_left_by_a_key_and_turned_by_a_presenters(open_page):
-    page = open_page(f"{PAGE}&lecture=1")
-    page.get_by_role("button", name="Leave").wait_for()
-    # To the ends, where another press changes nothing: a slow page may get two.
-    press_until(page, "PageDown", "**path=2**")
-    press_until(page, "ArrowLeft", "**/landscape?run=hf-linear&lecture=1")
-    press_until(page, "ArrowRight", "**path=2**")
-    at_rest(page)
-    page.keyboard.press("l")
-    page.get_by_text("Take it with you").wait_for()
-    page.wait_for_url(lambda url: "lecture" not in url and "path=2" in url)

@@ -28,7 +28,7 @@ SLIDES = {
     "/?run=kf-linear&slide=1&shown=99": ("clearly better than A alone",),
     "/?run=kf-linear&slide=2&shown=99": ("the fit brings +43.2",),
     "/?run=kf-linear&slide=3&shown=99": ("of accuracy",),
-    "/landscape?run=hf-linear&path=1&shown=2": ("The highest barrier is between", "HF-Linear 93.0"),
+    "/landscape?run=hf-linear&slide=2&shown=1": ("The highest barrier is between", "HF-Linear 93.0"),
     **{f"{LEVEL}&step={step}": (words, "KF-Gradient 92.5") for step, words in SENTENCES.items()},
 }
 #: Those that are not among the long tests.

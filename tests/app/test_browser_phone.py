@@ -84,19 +84,6 @@ def test_tiles_stand_two_beside_each_other_and_the_fused_one_alone(open_page):
 
 
 @pytest.mark.long
-def test_a_wide_table_is_scrolled_in_its_own_frame_where_its_first_column_stays(open_page):
-    page = open_page(COMPARE, width=390)
-    drawn(page, 1)
-    assert does_not_scroll_sideways(page)
-    left = page.evaluate(
-        "() => { const frame = document.querySelector('.retrofit-book'); frame.scrollLeft = 200;"
-        "return [frame.scrollLeft, frame.querySelector('tbody tr:nth-child(2) th').getBoundingClientRect().left"
-        " - frame.getBoundingClientRect().left] }"
-    )
-    assert left == [200, 0]
-
-
-@pytest.mark.long
 def test_a_fingers_targets(open_page):
     page = open_page("/?view=new&preset=sharded&method=OTFusion", width=390)
     page.locator(".st-key-fuse-bar").wait_for()

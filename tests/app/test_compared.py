@@ -38,7 +38,7 @@ def test_runs_of_the_same_parents_stand_together_with_their_references():
     assert [[row.id for row in group.rows] for group in groups] == [["hf-linear", "kf-gradient"], ["kf-linear"]]
     assert [row.name for row in groups[0].references] == ["network A", "network B", "ensemble", "plain average"]
     assert groups[0].best_parent.name == "network A"
-    assert groups[0].title == "2 cnn networks (sharded split) on digits, conductance importance, of run hf-linear"
+    assert groups[0].title == "2 cnn networks (sharded split) on digits"
 
 
 def test_seeds_are_one_row_with_mean_and_deviation():
@@ -46,7 +46,7 @@ def test_seeds_are_one_row_with_mean_and_deviation():
     seeds = [measured(first, 80.0, seed=1), measured(first, 90.0, seed=2)]
     (group,) = compared.groups([*seeds, shipped("hf-linear")])
     single, row = group.rows
-    assert (row.accuracy, row.n, row.name) == (85.0, 2, "KF-Linear")
+    assert (row.accuracy, row.n, row.name) == (85.0, 2, "KF-Linear, conductance")
     assert row.deviation == pytest.approx(50**0.5) and row.per_class == [85.0] * 10
     assert single.n == 1 and single.deviation is None
 
@@ -65,7 +65,10 @@ def test_rows_of_one_name_say_the_setting_that_differs(runs_folder):
     entry = shipped("kf-linear")
     fewer = replace(entry, folder=runs_folder / "fewer", config=entry.config | {"samples": 50})
     (group,) = compared.groups([entry, fewer])
-    assert [row.name for row in group.rows] == ["KF-Linear, samples 400", "KF-Linear, samples 50"]
+    assert [row.name for row in group.rows] == [
+        "KF-Linear, conductance, samples 400",
+        "KF-Linear, conductance, samples 50",
+    ]
 
 
 def test_fine_tuned_networks_are_rows_behind_their_run(runs_folder):

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from retrofit_app import bundle, figures, runs, widgets
+from retrofit_app import bundle, figures, runs
 from retrofit_app.pages.fuse import configs, going, parameters, presets
 from retrofit_app.runs import levels, methods
 from retrofit_core import save_model
@@ -94,9 +94,6 @@ def test_form_offers_every_method_and_importance():
 
 def test_a_methods_options_are_asked_and_travel_in_the_address():
     page = open_form(method="OTFusion", importance="uniform")
-    asked = [box.key for box in (*page.selectbox, *page.number_input, *page.text_input, *page.toggle)]
-    assert not any("-option-" in key for key in asked)  # folded, because they are many
-    button(page, "all-options").click().run()
     assert page.selectbox(key="fuse-option-OTFusion-solver").options == ["exact", "sinkhorn"]
     page.selectbox(key="fuse-option-OTFusion-solver").set_value("sinkhorn").run()
     page.toggle(key="fuse-option-OTFusion-repair").set_value(True).run()
@@ -125,7 +122,6 @@ def test_a_methods_options_are_asked_and_travel_in_the_address():
 )
 def test_a_number_outside_its_limits_becomes_the_nearest_or_stays_and_that_is_said(key, given, kept, said):
     page = open_form(preset="sharded", method="KD")
-    button(page, "all-options").click().run()
     before = page.number_input(key=key).value
     page.number_input(key=key).set_value(given).run()
     assert page.number_input(key=key).value == (before if kept is None else kept)
@@ -149,7 +145,7 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
     networks = metrics["networks"]
     assert figures.percent(networks["fused"]["accuracy"]) in tiles(page)
     assert ("importance" in runs.details(runs.read_entry(runs_folder / "mine"))) == (method == "OTFusion")
-    assert ("Where is something lost?" in headers(page)) == bool(result.levels) == (method in ("OTFusion", "Auto"))
+    assert ("Where is knowledge lost?" in headers(page)) == bool(result.levels) == (method in ("OTFusion", "Auto"))
     charts = len(page.get("plotly_chart"))
     assert charts == {"OTFusion": 1, "Auto": 1, "KD": 1}.get(method, 0)
     to_page(page, "levels").run()
@@ -158,7 +154,7 @@ def test_a_finished_run_of_another_method_is_shown_without_empty_pictures(method
         entry = runs.read_entry(runs_folder / "mine")
         overview = levels.overview(entry)
         assert methods.score(entry) == result.config["chosen"]["importance"]
-        assert overview.measured and overview.course[-1]["knows"] == networks["fused"]["knows"]
+        assert overview.course[-1]["knows"] == networks["fused"]["knows"]
     elif result.levels:
         assert "fits no level, so it has no analysis" in " ".join(info.value for info in page.info)
         assert "approximation error" not in words(page)
@@ -248,26 +244,6 @@ def test_start_starts_a_worker_and_puts_the_run_into_the_address(runs_folder, sl
     assert (runs_folder / key / "cancel").exists()
     other = open_form(preset="twins")
     assert button(other, "start").disabled and "still in progress" in " ".join(info.value for info in other.info)
-    assert "Your KF-Linear fusion is in progress." in words(other)
-    button(other, "show-noticed").click().run()
-    assert other.title[0].value == "Your fusion is in progress" and other.query_params.get("view") is None
-    assert "show-noticed" not in keys(other)
-
-
-def test_the_end_of_a_run_is_told_wherever_its_user_looks(runs_folder, shipped, sleeper):
-    page = open_form(preset="sharded")
-    button(page, "start").click().run()
-    folder = runs_folder / page.query_params["run"]
-    page.query_params.clear()
-    page.query_params["view"] = "runs"
-    page.run()
-    assert "fusion is in progress." in words(page)
-    shutil.copy(shipped.folder / "metrics.json", folder)
-    (folder / "status.json").write_text(json.dumps({"schema": 3, "state": "done", "checksums": {}, "updated": 1.0}))
-    page.run()
-    assert f"fusion is done: {figures.percent(shipped.metrics['networks']['fused']['accuracy'])}" in words(page)
-    button(page, "show-noticed").click().run()
-    assert page.query_params["run"] == folder.name and "show-noticed" not in keys(page)
 
 
 def test_own_checkpoints_are_described_before_anything_runs():
@@ -277,9 +253,6 @@ def test_own_checkpoints_are_described_before_anything_runs():
     assert "A, parent-0.safetensors: cnn (16, 32, 32)" in words(page) and "5 of 10 classes" in words(page)
     assert words(page).count("of held-out images") == 2
     assert not button(page, "start").disabled and page.selectbox(key="fuse-importance").value == "uniform"
-    page.text_input(key="fuse-rows").set_value(str(runs.BUNDLED / "splits.json")).run()
-    # What each of them saw is known now, so neurons can be weighed by it, as in the other presets.
-    assert page.selectbox(key="fuse-importance").value == "conductance" and "importance" not in page.query_params
 
 
 @pytest.mark.parametrize(
@@ -397,7 +370,7 @@ def test_a_run_of_another_version_is_flagged(runs_folder, shipped):
         page = page_at(run="mine")
         messages = " ".join(info.value for info in page.info)
         assert ("Version 0.0.1 of the library made this run" in messages) == flagged and not page.error
-        assert f"retrofit-workbench {version}" in widgets.origin(runs.read_entry(folder))
+        assert f"retrofit-workbench {version}" in runs.source(runs.read_entry(folder))
 
 
 def test_the_first_picture_is_painted_without_torch(runs_folder, shipped):

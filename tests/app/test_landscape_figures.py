@@ -6,15 +6,9 @@ import numpy as np
 import pytest
 
 from retrofit_app.figures import LIGHT, headline, landscape_plane, loss_path
-from retrofit_app.figures.landscape import (
-    KINDS,
-    PAPER,
-    average_words,
-    better_words,
-    caption,
-    place_words,
-)
-from retrofit_app.figures.landscape.words import shares
+from retrofit_app.figures.landscape import KINDS, average_words, caption
+from retrofit_app.figures.landscape.scale import PAPER
+from retrofit_app.figures.landscape.words import place_words, shares
 
 from .surveys import invented
 
@@ -92,16 +86,6 @@ def test_the_plain_average_stands_beside_its_parents():
     better = [*markers[:3], dataclasses.replace(markers[3], accuracy=60.0)]
     assert "better than either" in average_words(dataclasses.replace(invented(), markers=better))
     assert average_words(dataclasses.replace(invented(), markers=markers[:3])) == ""
-
-
-def test_mixtures_that_beat_every_network_are_told_and_only_these():
-    survey = invented()  # loss from 0, accuracy up to 62; the best networks have 0.5 and 90
-    told = "Some mixtures beat every marked network on these images"
-    assert better_words(survey) == f"{told}: loss 0.00 (fused 0.50)."
-    known = [dataclasses.replace(marker, loss=0.004, accuracy=min(marker.accuracy, 61)) for marker in survey.markers]
-    assert better_words(dataclasses.replace(survey, markers=known)).startswith(f"{told}: accuracy 62.0")
-    best = [dataclasses.replace(marker, loss=0.0, accuracy=62.0) for marker in survey.markers]
-    assert better_words(dataclasses.replace(survey, markers=best)) == ""
 
 
 def test_words_say_what_was_found_and_how_it_was_measured():

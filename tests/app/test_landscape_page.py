@@ -97,7 +97,7 @@ def test_start_makes_a_worker_and_cancel_asks_it_to_stop(record, sleeper):
     key = page.query_params["map"]
     assert key == SMALL.key(record)
     folder = record / LANDSCAPE.folder / key
-    assert Work(LANDSCAPE, folder).going and "Reading the networks" in page.get("progress")[0].proto.text
+    assert Work(LANDSCAPE, folder).going and "Starting the worker" in page.get("progress")[0].proto.text
     page.button(key="cancel-landscape").click().run()
     assert (folder / "cancel").exists() and page.button(key="cancel-landscape").label == "Cancelling…"
     with pytest.raises(runs.Busy, match="the landscape"):
@@ -116,7 +116,7 @@ def test_how_an_unfinished_landscape_ended_is_said_and_it_is_measured_again(reco
     assert not page.exception and not pictures(page) and "nothing of it is shown" in page.warning[0].value
     page.button(key="landscape-again").click().run()
     (kept,) = followups.works_of(runs.read_entry(record), LANDSCAPE)
-    assert kept.going and kept.has_content and "points are measured" in page.get("progress")[0].proto.text
+    assert kept.going and kept.has_content and "Starting the worker" in page.get("progress")[0].proto.text
 
 
 def test_of_several_landscapes_one_is_chosen_and_can_be_deleted(record):

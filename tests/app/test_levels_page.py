@@ -20,8 +20,6 @@ from retrofit_app.widgets import readings
 from retrofit_core.data import load
 from retrofit_core.networks.checkpoints import load_model
 from retrofit_core.runs.record import checksums
-from retrofit_core.runs.store import worker_of
-from retrofit_core.runs.worker import CHILDREN
 
 from .analyses import analysed, plain
 from .pages import clean, page_at, words
@@ -59,7 +57,6 @@ def test_the_worst_level_is_named_and_open(record):
 def test_the_images_behind_an_accuracy_are_told_where_it_stands(record):
     """The run's networks are measured on all test images, the accuracy after each level on a part of many."""
     entry, page = runs.read_entry(record), open_page(run="analysed")
-    page.button(key="how-to-read").click().run()
     overview = readings.overview(entry)
     assert levels.accuracy_words(entry, overview) in words(page)
     assert "on all 359 test images." in levels.accuracy_words(entry, replace(overview, course=course([90.0] * 5, 359)))
@@ -84,8 +81,6 @@ def test_every_step_leads_to_its_explanation_and_back(record):
     assert set(LEARNED) == set(STEPS) == set(learn.STEPS)
     for name, step in (("levels", "fit"), ("learn", "")):
         page = page_at(name, run="analysed", **({"step": step} if step else {}))
-        if step:
-            page.button(key="how-to-read").click().run()
         links = [link.proto.query_string for link in page.get("page_link")]
         shown = ["at=step%3D7"] if step else [f"step={each}" for each in STEPS]
         assert all(any(part in link and "run=analysed" in link for link in links) for part in shown)
@@ -174,21 +169,6 @@ def test_neurons_of_the_last_level_have_the_names_of_their_classes(record):
     for step in ("grouping", "targets"):
         assert "almost no error" in words(open_page(run="analysed", level="classifier", step=step))
         assert "almost no error" not in words(open_page(run="analysed", level="features.0", step=step))
-
-
-def test_a_missing_analysis_is_started_watched_and_cancelled(runs_folder, sleeper):
-    run_folder = plain(runs_folder)
-    page = open_page(run="plain")
-    page.button(key="analyse").click().run()
-    assert runs.read_entry(run_folder).analysing and clean(page)
-    page = open_page(run="plain")  # another tab
-    page.button(key="cancel-analysis").click().run()
-    assert (run_folder / "cancel").exists() and page.button(key="cancel-analysis").disabled
-    child = CHILDREN[worker_of(run_folder)["pid"]]
-    child.kill()
-    child.wait()
-    page = open_page(run="plain")
-    assert "worker was ended" in page.error[0].value and page.button(key="analyse")
 
 
 def test_a_run_whose_own_score_is_not_among_the_analysed_ones_is_shown(runs_folder):

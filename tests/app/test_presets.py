@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrofit_app import bundle
+from retrofit_app.address.rule import parameters_of
 from retrofit_app.pages.fuse import configs, parameters, presets
 from retrofit_app.pages.fuse.parameters import Picks
 from retrofit_app.pages.fuse.presets import PRESETS
@@ -30,12 +31,11 @@ VALUES = {
     "fusion_seed": st.integers(0, 9999),
     "files": st.lists(st.sampled_from(["a.safetensors", "b c.safetensors"]), max_size=2, unique=True).map(tuple),
     "options": st.lists(st.sampled_from(["solver=sinkhorn", "repair=true"]), max_size=2, unique=True).map(tuple),
-    "mean": st.lists(st.sampled_from([0.5, 0.25, -1.0]), max_size=3).map(tuple),
     "data": st.sampled_from(["digits", "../a"]),
 }
 
 #: What the form's parameters are called in the address.
-WORDS = [each.word for each in (presets.preset_parameter(), *presets.parameters(presets.FIRST))]
+WORDS = [each.word for each in (presets.PRESET, *parameters_of(Picks()))]
 
 
 @given(st.sampled_from(list(PRESETS)), st.builds(Picks, **VALUES))

@@ -21,11 +21,10 @@ from retrofit_app.widgets import works
 from retrofit_core import load_model, save_model
 from retrofit_core.runs import RunConfig, create, execute, identity, read_run, store, worker
 from retrofit_core.runs.parents import read_training
-from retrofit_core.runs.store import KINDS, NOTES, Work, notes_of, worker_of
+from retrofit_core.runs.store import FINETUNING, LANDSCAPE, NOTES, Work, notes_of, worker_of
 from retrofit_core.runs.worker import CHILDREN, Job
 from retrofit_core.system import files
 from retrofit_core.training.config import TrainConfig
-from tests.marks import each_case
 
 from .analyses import plain
 
@@ -235,7 +234,7 @@ def test_work_that_ends_between_two_readings_was_not_interrupted(runs_folder, co
 def test_work_goes_on_while_its_worker_is_being_started(finished, sleeper, monkeypatch):
     """However long that takes: whoever looks on would otherwise see it interrupted."""
     seen, real = [], worker.command_of
-    work = Work(KINDS["finetune"], finished / "finetunings" / "0123456789")
+    work = Work(FINETUNING, finished / "finetunings" / "0123456789")
 
     def command(job):
         seen.append((work.going, work.state, store.worker_lives(work.folder)))
@@ -249,7 +248,7 @@ def test_work_goes_on_while_its_worker_is_being_started(finished, sleeper, monke
 
 
 def test_a_worker_that_cannot_be_started_is_not_going(finished, monkeypatch):
-    work = Work(KINDS["finetune"], finished / "finetunings" / "0123456789")
+    work = Work(FINETUNING, finished / "finetunings" / "0123456789")
     monkeypatch.setattr(worker, "command_of", lambda job: [str(finished / "nothing")])
     with pytest.raises(ValueError, match="cannot be written to"):
         worker.begin(Job(work, (), finished, finished.parent))
@@ -329,7 +328,7 @@ def test_runs_that_their_training_does_not_serve_are_refused(runs_folder, wanted
     assert not runs_folder.exists()
 
 
-# --- an analysis that is added later --------------------------------------------------------------
+# --- work on a finished run -----------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -339,27 +338,20 @@ def finished(runs_folder):
 
 
 @pytest.mark.slow
-@each_case("kind", ["analysis", "landscape"])
-def test_any_kind_of_work_starts_once_and_holds_up_other_work(finished, config, sleeper, kind):
+def test_work_starts_once_and_holds_up_other_work(finished, config, sleeper):
     """Runs among them, of which one is at work at a time."""
 
     def begin() -> Path:
-        if kind == "analysis":
-            runs.analyse(finished)
-            return finished
-        work = Work(KINDS[kind], finished.parent / "plane")
+        work = Work(LANDSCAPE, finished.parent / "plane")
         runs.begin(Job(work, ("plane",), finished.parent, finished.parent))
         return work.folder
 
     folder = begin()
     pid = worker_of(folder)["pid"]
     assert begin() == folder and worker_of(folder)["pid"] == pid
-    entry = runs.read_entry(finished)
-    assert entry.state == "done" and entry.analysing == (kind == "analysis")
-    with pytest.raises(runs.Busy, match=f"the {kind} .*is still running"):
+    with pytest.raises(runs.Busy, match="the landscape .*is still running"):
         runs.start(config)
     ended(pid)
-    assert not runs.read_entry(finished).analysing
     run = runs.start(config)
     with pytest.raises(runs.Busy, match="^run") as busy:
         begin()

@@ -47,7 +47,7 @@ def of_paths(*barriers: float) -> str:
 def of_rows(*accuracies: float, parent: float = 50.0) -> str:
     rows = tuple(Row(f"M{index}", FUSED, f"m{index}", (facts(value),)) for index, value in enumerate(accuracies))
     best = Row("network A", PARENT, "parent 0", (facts(parent),))
-    (sentence,) = findings([Group("", None, rows, (best,), ())])
+    (sentence,) = findings([Group("", rows, (best,), ())])
     return sentence
 
 
@@ -71,10 +71,9 @@ SAID = [
     (of_paths(0.004), "no barrier", "highest"),
     (of_paths(2.0), "loss rises by 2.00", "lowest"),
     (of_paths(2.0, 0.5), "The lowest, 0.50", "no barrier"),
-    (of_rows(90, 70), "M0 is the best with 90.0 %, clearly ahead of M1", "tied"),
-    (of_rows(90, 89.9), "M0 is the best with 90.0 %, but not clearly ahead of M1", "tied"),
-    (of_rows(90, 90), "M0 and M1 are tied with 90.0 %", "best with"),
-    (of_rows(90, 80, 80), "M1 and M2, which are tied", "not clearly"),
+    (of_rows(90, 70), "M0 gets 90.0 %, clearly ahead of M1", "tied"),
+    (of_rows(90, 89.9), "M0 gets 90.0 %, not clearly ahead of M1", "tied"),
+    (of_rows(90, 90), "M0 and M1 are tied with 90.0 %", "gets"),
     (of_rows(90, 70, parent=95), "clearly worse than the best parent", "better"),
     (of_rows(90, 70, parent=90), "a tie with the best parent", "clearly better"),
     (of_parts(20, 50, 80, 90), "Alike groups bring +30.0 points without the fit and +10.0 with it", "chance"),

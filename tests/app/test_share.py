@@ -32,10 +32,9 @@ def spaced(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_the_page_has_the_figures_of_the_app(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    share.save(SHIPPED, "kf-linear.html")
-    page, entry = (tmp_path / "kf-linear.html").read_text(encoding="utf-8"), runs.read_entry(SHIPPED, shipped=True)
+def test_the_page_has_the_figures_of_the_app():
+    entry = runs.read_entry(SHIPPED, shipped=True)
+    page = share.page(entry)
     words, found = said(page), drawn(page)
     assert headline.title(entry, runs.class_counts(entry)) in words
     assert spaced(figures.plain_text(headline.finding(entry))) in words
@@ -43,7 +42,9 @@ def test_the_page_has_the_figures_of_the_app(tmp_path, monkeypatch):
         assert spaced(figures.percent(table["accuracy"])) in words
     overview = levels.overview(entry)
     assert found[1] == {
-        name: json.loads(figures.level_losses(overview.table, overview.course, palette).figure.to_json())
+        name: json.loads(
+            figures.level_losses(overview.table, overview.course, palette, overview.worst).figure.to_json()
+        )
         for name, palette in (("light", LIGHT), ("dark", DARK))
     }
     assert len(found) == 2 + len(overview.table) + 2  # ingredients and strip, each level's neurons, both planes
@@ -81,13 +82,12 @@ def test_what_is_not_finished_is_refused(tmp_path):
     status = json.loads((record / "status.json").read_text())
     (record / "status.json").write_text(json.dumps(status | {"state": "running"}))
     with pytest.raises(ValueError, match="is interrupted, and only finished runs"):
-        share.save(tmp_path / "begun", tmp_path / "x.html")
-    assert not (tmp_path / "x.html").exists()
+        share.page(runs.read_entry(record))
 
 
 @pytest.mark.browser
 def test_it_is_read_without_a_network_on_a_phone_in_the_dark_and_on_paper(browser, tmp_path):
-    share.save(SHIPPED, tmp_path / "run.html")
+    (tmp_path / "run.html").write_text(share.page(runs.read_entry(SHIPPED, shipped=True)), encoding="utf-8")
     context = browser.new_context(viewport={"width": 390, "height": 900}, color_scheme="dark", offline=True)
     page, trouble = context.new_page(), []
     page.on("pageerror", lambda error: trouble.append(str(error)))

@@ -122,7 +122,7 @@ def test_a_start_makes_a_worker_cancel_asks_it_and_a_reload_finds_it(record, ope
     assert key == SHORT.key(record)
     folder = record / FINETUNING.folder / key
     again = page_at(run="mine", tuned=key)
-    assert clean(again) and "Reading the network" in again.get("progress")[0].proto.text
+    assert clean(again) and "Starting the worker" in again.get("progress")[0].proto.text
     again.button(key="cancel-tuning").click().run()
     assert (folder / "cancel").exists()
     with pytest.raises(runs.Busy, match="the fine-tuning"):

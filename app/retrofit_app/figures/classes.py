@@ -7,7 +7,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from .drawing import CELL, Trace, cell_words, cells, class_axis, inks, mark, picture_of, room, rows, scatter
+from .drawing import CELL, Trace, cell_words, cells, inks, mark, name_axis, picture_of, room, rows, scatter
 from .palette import Palette, mixed, scale
 from .picture import Picture
 from .tiles import KNOWN
@@ -45,7 +45,8 @@ def class_sources(
     lines = [wrap(network.name, NAME) or [""] for network in networks]
     heads = [_in_bold("<br>".join(map(escape, each)), network) for each, network in zip(lines, networks, strict=True)]
     named = [quoted(classes[index]) for index in order] if few else []
-    top, across = class_axis("class" if few else f"{len(classes)} classes", named, palette)
+    upright = max(map(len, named), default=0) > 3  # so that narrow columns cut none
+    top = (room(named) if upright else 30) + 20
     band = [SOURCE] if len(parents) > 1 else []
     high = max(34, 8 + 17 * max(map(len, lines)))  # px, a row
     return picture_of(
@@ -56,7 +57,14 @@ def class_sources(
         f"{origins(parents, classes)} {forgotten(fused, parents, classes)}".strip(),
         caption="",
         margin=(room([SOURCE, *(line for each in lines for line in each)]), 4, top, 10),
-        xaxis={**across, "range": [-0.5, len(classes) - 0.5]},
+        xaxis=name_axis(
+            palette,
+            named,
+            title={"text": "class" if few else f"{len(classes)} classes"},
+            side="top",
+            tickangle=-90 if upright else 0,
+            range=[-0.5, len(classes) - 0.5],
+        ),
         yaxis=rows(
             palette,
             autorange=False,

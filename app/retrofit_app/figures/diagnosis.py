@@ -23,7 +23,7 @@ def changes(course: Sequence[Facts]) -> list[Difference]:
 
 def worst_level(table: Any, course: Sequence[Facts]) -> int:
     """The level (from 0) that clearly loses most accuracy; if none does, the one with the largest error."""
-    lost = [-step.points if step.clear else 0.0 for step in changes(course)] if is_measured(table, course) else [0.0]
+    lost = [-step.points if step.clear else 0.0 for step in changes(course)] or [0.0]
     return int(np.argmax(lost if max(lost) > 0 else errors_of(table)))
 
 
@@ -34,7 +34,7 @@ def diagnosis(table: Any, course: Sequence[Facts]) -> str:
         table: `results.frame(levels)`; course: as for `changes`, empty if unmeasured.
     """
     worst = worst_level(table, course)
-    if not is_measured(table, course):
+    if not course:
         return _error_words(table, worst)
     steps = changes(course)
     lost = [level for level, step in enumerate(steps) if step.clear and step.points < 0]
@@ -84,11 +84,6 @@ def error_tips(table: Any) -> list[str]:
         f"{name}<br>grouping {percent(100 * grouping)}" + (f", approximation {percent(100 * rest)}" if both else "")
         for name, grouping, rest in zip(*(table[column] for column in columns), strict=True)
     ]
-
-
-def is_measured(table: Any, course: Sequence[Any]) -> bool:
-    """Whether accuracy is known before the first level and after each."""
-    return len(course) == len(table) + 1
 
 
 def fitted(table: Any) -> bool:

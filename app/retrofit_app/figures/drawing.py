@@ -138,13 +138,6 @@ def rows(palette: Palette, words: Sequence[str] | None = None, **settings: Any) 
     return name_axis(palette, words, **{"autorange": "reversed", "ticklabelstandoff": 4, **settings})
 
 
-def class_axis(title: str, classes: Sequence[str], palette: Palette) -> tuple[int, dict[str, Any]]:
-    """The height in px and the axis of classes above a heat map; long names are upright, so that narrow columns cut none."""
-    upright = max(map(len, classes), default=0) > 3
-    turned = {"side": "top", "tickangle": -90 if upright else 0}
-    return (room(classes) if upright else 30) + 20, name_axis(palette, classes, title={"text": title}, **turned)
-
-
 def panels(
     shares: Sequence[float], between: float, below: dict[str, Any], sides: Sequence[dict[str, Any]], **across: Any
 ) -> dict[str, Any]:
@@ -186,13 +179,6 @@ def room(words: Sequence[str]) -> int:
     return 20 + round(7.2 * max(len(name.replace("<b>", "").replace("</b>", "")) for name in words))
 
 
-def padded(values: Any, share: float, least: float = 1e-9) -> list[float]:
-    """The ends of an axis that extends beyond some values by a share of their span."""
-    low, high = float(np.min(values)), float(np.max(values))
-    beyond = share * max(high - low, least)
-    return [low - beyond, high + beyond]
-
-
 # --- marks, lines and text ------------------------------------------------------------------------
 
 
@@ -214,11 +200,6 @@ def scatter(x: Any, y: Any, mode: str, tip: Tip = None, **settings: Any) -> Trac
 def line(x: Any, y: Any, colour: str, width: float = 2, dash: str = "", tip: Tip = None, **settings: Any) -> Trace:
     """A line."""
     return scatter(x, y, "lines", tip, line=edge(colour, width, dash), **settings)
-
-
-def diagonal(ends: Sequence[float], palette: Palette) -> Trace:
-    """The line where both axes have the same value."""
-    return line(list(ends), list(ends), palette.muted, 1, "dot")
 
 
 def lettering(x: Any, y: Any, text: Any, **settings: Any) -> Trace:
@@ -254,12 +235,6 @@ def _says(tip: Tip) -> dict[str, Any]:
 def error_bars(array: Any, colour: str, width: int = 4, **settings: Any) -> dict[str, Any]:
     """Intervals or deviations around marks, Plotly's `error_x`."""
     return {"array": list(array), "color": colour, "thickness": 1.5, "width": width, **settings}
-
-
-def hatched(palette: Palette, colour: Any, pattern: Any) -> dict[str, Any]:
-    """The marker of bars with colour and pattern, one for all or one per bar; "" is no pattern."""
-    hatch = {"shape": pattern, "fillmode": "overlay", "fgcolor": palette.outline, "size": 6, "solidity": 0.3}
-    return {"color": colour, "line": edge(palette.outline), "pattern": hatch}
 
 
 def note(text: str, x: Any, y: Any, colour: str | None = None, **settings: Any) -> dict[str, Any]:
@@ -306,9 +281,3 @@ def inks(shares: Any, colours: tuple[str, str], palette: Palette) -> list[list[s
         [palette.ink if share is None or np.isnan(share) else mixed(*colours, float(share))[1] for share in row]
         for row in shares
     ]
-
-
-def colour_key(values: Sequence[float], words: Sequence[str], palette: Palette) -> dict[str, Any]:
-    """The contours' colour bar, with texts at some values."""
-    font = {"size": TEXT, "color": palette.muted}
-    return {"tickvals": values, "ticktext": words, "thickness": 12, "outlinewidth": 0, "tickfont": font}

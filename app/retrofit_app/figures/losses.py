@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .diagnosis import changes, diagnosis, error_tips, error_words, errors_of, is_measured, worst_level
+from .diagnosis import changes, diagnosis, error_tips, error_words, errors_of, worst_level
 from .drawing import (
     BARE,
     HEAD,
@@ -52,11 +52,11 @@ def level_losses(table: Any, course: Sequence[Facts], palette: Palette, chosen: 
         course: results of the ensemble, then after each level, on the same images; empty if unmeasured.
         chosen: the level with a frame.
     """
-    measured, errors = is_measured(table, course), errors_of(table)
+    measured, errors = bool(course), errors_of(table)
     columns = columns_of(table["level"].tolist(), worst_level(table, course) if chosen is None else chosen)
     row = np.array([[float(errors[start:end].max()) for start, end in columns]])
     steps = [difference(course[end], course[start]) for start, end in columns] if measured else []
-    clicks = [_opened(column, errors, course if measured else []) for column in columns]
+    clicks = [_opened(column, errors, course) for column in columns]
     tips = _tips(table, columns, steps)
     most, tints = max(PALEST, float(row.max())), (palette.paper, palette.grouping)
     below = {"xaxis": "x2", "yaxis": "y2"} if measured else {}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .drawing import axis, bars, diagonal, hatched, line, mark, padded, picture_of, scatter
+from .drawing import axis, bars, edge, line, mark, picture_of, scatter
 from .neurons import Neurons
 from .palette import SHAPES, Palette
 from .picture import Picture
@@ -12,6 +12,7 @@ from .words import listing, network, number, percent
 FAINT = 0.01
 #: Octaves of the mean, named by their lower ends, because ranges do not fit side by side. The first holds all below.
 OCTAVES = {"≈0": 0.0, "<⅛": FAINT, "⅛": 0.125, "¼": 0.25, "½": 0.5, "1": 1, "2": 2, "4": 4, ">8": 8}
+HATCH = {"fillmode": "overlay", "size": 6, "solidity": 0.3}
 HATCHES = ("", "/", "x", "-", ".", "+")
 #: Most members (the most important) and samples that are drawn.
 MOST, SAMPLES = 6, 60
@@ -38,7 +39,11 @@ def score_histogram(grouped: Neurons, score: str, palette: Palette) -> Picture:
             np.bincount(place[grouped.parents == parent], minlength=len(OCTAVES)),
             "%{x}: %{y} neurons<extra>%{fullData.name}</extra>",
             name=network(parent),
-            marker=hatched(palette, palette.parent(parent), HATCHES[parent % len(HATCHES)]),
+            marker={
+                "color": palette.parent(parent),
+                "line": edge(palette.outline),
+                "pattern": {**HATCH, "shape": HATCHES[parent % len(HATCHES)], "fgcolor": palette.outline},
+            },
         )
         for parent in range(int(grouped.parents.max()) + 1)
     ]
@@ -110,12 +115,14 @@ def fit_scatter(targets: np.ndarray, outputs: np.ndarray, name: str, palette: Pa
     Args:
         targets, outputs: (r,) over the same rows.
     """
-    span, r2 = padded([targets, outputs], 0.06), explained(targets, outputs)
+    low, high = float(np.min([targets, outputs])), float(np.max([targets, outputs]))
+    beyond, r2 = 0.06 * max(high - low, 1e-9), explained(targets, outputs)
+    span = [low - beyond, high + beyond]
     fit = "its target never changes, so there is no R²" if r2 is None else f"R² {number(r2, 2)}"
     return picture_of(
         palette,
         [
-            diagonal(span, palette),
+            line(span, span, palette.muted, 1, "dot"),
             scatter(
                 targets,
                 outputs,

@@ -25,23 +25,6 @@ class Source:
     """Pixels per side; 0 keeps them"""
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What the form shows about a data set."""
-
-    name: str
-    classes: tuple[str, ...]
-    shape: tuple[int, int, int]
-    train: int
-    test: int
-
-    @property
-    def inputs(self) -> int:
-        """Values in an image."""
-        channels, height, width = self.shape
-        return channels * height * width
-
-
 def data_folders() -> list[Path]:
     """Folders with data sets: `data` next to the runs folder, and those in RETROFIT_DATA."""
     named = [Path(word) for word in os.environ.get(VARIABLE, "").split(os.pathsep) if word]
@@ -109,23 +92,14 @@ def images(picks: Any, split: str = "train") -> Any:
     """A split ("train" or "test") of a data set (shared by all sessions: do not modify it).
 
     Args:
-        picks: a `Source`, or the form's picks.
+        picks: a `Source`, or the form's picks, which have data and size.
     Raises:
         ValueError: it is missing, incomplete or damaged.
     """
-    return _loaded(Source(picks.data, picks.mean, picks.std, picks.size), split, changed(picks.data))
+    source = picks if isinstance(picks, Source) else Source(picks.data, size=picks.size)
+    return _loaded(source, split, changed(source.data))
 
 
 def test_images(entry: runs.Entry) -> Any:
     """The test images of a run; see `images`."""
     return images(source_of(entry), "test")
-
-
-def facts(picks: Any) -> Facts:
-    """Facts about a data set.
-
-    Raises:
-        ValueError: as `images`.
-    """
-    train, test = images(picks), images(picks, "test")
-    return Facts(train.name, tuple(train.classes), tuple(train.shape), len(train), len(test))

@@ -24,7 +24,7 @@ from .records import (
     runs_folder,
     training_of,
 )
-from .starting import analyse, delete, run_again, start
+from .starting import delete, run_again, start
 from .words import (
     LICENCE,
     details,

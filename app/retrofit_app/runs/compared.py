@@ -4,7 +4,7 @@ Only `networks_of` decides which networks a run shows; tables and pictures use w
 """
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -101,19 +101,12 @@ class Group:
     """Rows that can be compared: the same parents, measured on the same images."""
 
     title: str
-    entry: Entry
-    """A run of these networks, which locates them and the data"""
     rows: tuple[Row, ...]
     """The compared runs' rows, in order"""
     references: tuple[Row, ...]
     """Parents, ensemble and plain average, as far as known"""
     classes: tuple[str, ...]
     """Names; () if nothing was measured"""
-
-    @property
-    def every(self) -> tuple[Row, ...]:
-        """All rows that were measured."""
-        return tuple(row for row in (*self.rows, *self.references) if row.n)
 
     @property
     def parents(self) -> list[Row]:
@@ -126,19 +119,15 @@ class Group:
         return max(self.parents, key=lambda row: row.accuracy or 0.0, default=None)
 
 
-def networks_of(entry: Entry, weighed: bool = True) -> list[FusedNetwork]:
-    """The networks of a finished run: the fused one, then its fine-tuned ones, oldest first.
-
-    Args:
-        weighed: put the importance in their names; pass False if it is the same everywhere.
-    """
-    name, decided = title(entry, weighed), settings(entry)
+def networks_of(entry: Entry) -> list[FusedNetwork]:
+    """The networks of a finished run: the fused one, then its fine-tuned ones, oldest first."""
+    decided = settings(entry)
     if not methods.weighs(entry):
         decided.pop("importance", None)  # requested, but without effect
     decided[TUNING] = NONE
     fused = FusedNetwork(
         entry,
-        name,
+        title(entry),
         entry.name,
         entry.metrics.get("networks", {}).get("fused", {}),
         entry.status.get("seconds"),
@@ -175,10 +164,10 @@ def _tuned(fused: FusedNetwork, kept: Work) -> FusedNetwork:
     )
 
 
-def title(entry: Entry, weighed: bool = True) -> str:
-    """Method, a grouping that is not its default, importance if it weighs neurons (and `weighed`), and options."""
+def title(entry: Entry) -> str:
+    """Method, a grouping that is not its default, importance if it weighs neurons, and options."""
     config = entry.config
-    importance = config.get("importance") if weighed and methods.weighs(entry) else None
+    importance = config.get("importance") if methods.weighs(entry) else None
     return title_of(config["method"], importance, config.get("options")) + methods.auto_words(entry)
 
 
@@ -187,19 +176,7 @@ def groups(entries: Sequence[Entry]) -> list[Group]:
     together: dict[Any, list[Entry]] = {}
     for entry in entries:
         together.setdefault(kind(entry), []).append(entry)
-    importance = shared_importance(entries)
-    made = [_group(members, importance) for members in together.values()]
-    titles = [group.title for group in made]
-    return [
-        group if titles.count(group.title) == 1 else replace(group, title=f"{group.title}, of run {group.entry.name}")
-        for group in made
-    ]
-
-
-def shared_importance(entries: Iterable[Entry]) -> str:
-    """The importance that all runs that weigh neurons share; "" if they differ or none does."""
-    scores = {entry.config.get("importance") for entry in entries if methods.weighs(entry)}
-    return str(scores.pop()) if len(scores) == 1 else ""
+    return list(map(_group, together.values()))
 
 
 def kind(entry: Entry) -> tuple[Any, ...]:
@@ -219,13 +196,11 @@ def default(entries: Sequence[Entry], shown: Entry) -> tuple[str, ...]:
     return tuple(entry.name for entry in finished if entry.name in (first.name, *same[:1]))
 
 
-def _group(entries: Sequence[Entry], importance: str) -> Group:
-    networks = [network for entry in entries for network in networks_of(entry, weighed=not importance)]
+def _group(entries: Sequence[Entry]) -> Group:
+    networks = [network for entry in entries for network in networks_of(entry)]
     measured = next((entry for entry in entries if entry.metrics.get("networks")), None)
     return Group(
-        f"{networks_words(entries[0])} on {PurePath(entries[0].config.get('data', '')).name}"
-        + (f", {importance} importance" if importance else ""),
-        measured or entries[0],
+        f"{networks_words(entries[0])} on {PurePath(entries[0].config.get('data', '')).name}",
         tuple(_rows(networks)),
         tuple(references(measured)) if measured else (),
         tuple(measured.metrics["classes"]) if measured else (),

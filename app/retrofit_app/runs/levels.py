@@ -55,11 +55,6 @@ class Overview:
         return self.course[0]["samples"] if self.course else 0
 
     @property
-    def measured(self) -> bool:
-        """Whether the accuracy after each level is known."""
-        return len(self.course) == len(self.table) + 1
-
-    @property
     def worst(self) -> int:
         """The level that the headline names and that opens first."""
         return figures.worst_level(self.table, self.course)
@@ -89,7 +84,7 @@ def overview(entry: Entry) -> Overview:
 def accuracy_words(entry: Entry, overview: Overview) -> str:
     """Which images the accuracy after each level was measured on, compared with the run's; empty if unmeasured."""
     fused = entry.metrics.get("networks", {}).get("fused")
-    if not overview.measured or not fused:
+    if not overview.course or not fused:
         return ""
     if overview.samples >= fused["samples"]:
         return f"Accuracy after each level: on all {fused['samples']:,} test images."
@@ -111,7 +106,7 @@ def strip_words(entry: Entry, overview: Overview) -> str:
         if methods.goes_level_by_level(entry)
         else f"{methods.why_no_analysis(entry)}, so approximation errors and accuracies after each level are not shown."
     )
-    line = "A bar is the accuracy if the fusion stopped after that level minus that before it. " * overview.measured
+    line = "A bar is the accuracy if the fusion stopped after that level minus that before it. " * bool(overview.course)
     line += "It begins with the ensemble of centred networks. " * bool(line and methods.fusion(entry).get("centre"))
     before = (
         " Errors are those before the training that follows, accuracies those after it."
@@ -126,7 +121,7 @@ def strip_words(entry: Entry, overview: Overview) -> str:
 
 def report_of(overview: Overview) -> pd.DataFrame:
     """The table of levels for download, with the accuracy after each if it was measured."""
-    return overview.table.assign(**({"accuracy after %": overview.accuracy[1:]} if overview.measured else {}))
+    return overview.table.assign(**({"accuracy after %": overview.accuracy[1:]} if overview.course else {}))
 
 
 def grouped(entry: Entry, levels: list[Any], analysed: Any, level: int, score: str | None = None) -> Neurons:

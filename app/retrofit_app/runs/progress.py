@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from retrofit_app.figures.words import first_up, lettered
 from retrofit_core.runs.store import notes_of
 from retrofit_core.system import files
 from retrofit_core.system.position import Position
@@ -92,8 +93,11 @@ def share(progress: Progress, trains: bool) -> float:
     }[progress.stage]
 
 
-def of_analysis(folder: Path) -> tuple[float, str]:
-    """For an analysis added later: the share done, and the line beside the bar."""
+def of_notes(folder: Path, now: float) -> tuple[float, str]:
+    """For work on a finished run: the share done, and the line beside the bar, with the time left as measured."""
     notes = notes_of(folder)
-    done = (notes.get("index") or 0) / (notes.get("total") or 1)
-    return min(max(done, 0.0), 1.0), f"Analysing this run: {notes.get('name', '')}"
+    done = min((notes.get("index") or 0) / (notes.get("total") or 1), 1.0)
+    seconds = now - float(notes.get("started") or now)
+    left = f" · about {duration(seconds * (1 - done) / done)} left" if 0.05 < done < 1 else ""
+    name = first_up(lettered(str(notes.get("name", "starting"))).rstrip(":"))
+    return done, f"{name}… {duration(seconds)}{left}"

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from retrofit_core.runs import store, worker
-from retrofit_core.runs.store import ANALYSIS, FUSION, Work
+from retrofit_core.runs.store import FUSION, Work
 
 from .listing import entries, same_work
 from .records import home, read_entry, runs_folder
@@ -65,19 +65,6 @@ def run_again(folder: Path) -> Path:
         create(folder, config, base)
         _fuse(folder, base)
     return folder
-
-
-def analyse(folder: Path) -> None:
-    """Start the worker that adds the analysis to a finished run, unless it is already running.
-
-    Raises:
-        Busy: another run or analysis is in progress.
-        ValueError: the record is unreadable, a checkpoint is missing, or the folder is not writable.
-    """
-    folder = folder.absolute()
-    entry = read_entry(folder)
-    _check_files(entry.config, entry.base)
-    worker.begin(worker.Job(Work(ANALYSIS, folder), ("--record", str(folder), "--analyse"), entry.base, folder.parent))
 
 
 def _fuse(record: Path, base: Path) -> None:

@@ -14,14 +14,13 @@ from plotly.offline import get_plotlyjs
 from plotly.utils import PlotlyJSONEncoder
 
 from retrofit_app import figures, runs
-from retrofit_app.figures import CONFIG, DARK, LIGHT, Palette, Picture, plain_text
-from retrofit_app.figures.ingredients import two_by_two
-from retrofit_app.figures.landscape import average_words, caption
+from retrofit_app.figures import CONFIG, DARK, LIGHT, plain_text
+from retrofit_app.figures.landscape import KINDS, average_words, caption
 from retrofit_app.runs import followups, headline, ingredients, levels, methods
 from retrofit_app.shell.style import stylesheet
+from retrofit_app.widgets import pictures, readings
 from retrofit_core.catalogue import CATALOGUE
 from retrofit_core.runs.store import FINETUNING, LANDSCAPE
-from retrofit_core.system import files
 
 FOLDER = Path(__file__).parent
 #: Most levels whose neurons are drawn: those that lose most.
@@ -54,9 +53,9 @@ def page(entry: runs.Entry) -> str:
     title = headline.title(entry, runs.class_counts(entry)) if entry.metrics.get("networks") else _plain_title(entry)
     parts = (
         (title, _networks),
-        ("What does each ingredient bring?", _ingredients),
-        ("Where is something lost?", _levels),
-        ("Which neurons were merged?", _clusters),
+        (pictures.CHARTS["ingredients"].question, _ingredients),
+        (pictures.CHARTS["levels"].question, _levels),
+        (pictures.CHARTS["clusters"].question, _clusters),
         ("What is between the networks?", _landscape),
         ("How was it made?", _origin),
     )
@@ -78,16 +77,6 @@ def page(entry: runs.Entry) -> str:
         f"<style>{colours}{(FOLDER / 'page.css').read_text(encoding='utf-8')}</style>{stylesheet('tiles')}</head>"
         f"<body><main>{inside}</main><script>{get_plotlyjs()}</script><script>{script}</script></body></html>"
     )
-
-
-def save(record: str | Path, out: str | Path) -> None:
-    """Write the file of a record, whole or not at all.
-
-    Raises:
-        ValueError: the record is unreadable, or its run is not finished.
-    """
-    folder = Path(record).absolute()
-    files.write(Path(out), page(runs.read_entry(folder, shipped=folder.parent == runs.BUNDLED)))
 
 
 def _section(heading: str, part: Callable[[runs.Entry], Iterable[str]], entry: runs.Entry, tag: str) -> str:
@@ -124,50 +113,34 @@ def _networks(entry: runs.Entry) -> Iterator[str]:
 
 
 def _ingredients(entry: runs.Entry) -> Iterator[str]:
-    work = ingredients.work_of(entry)
-    if not ingredients.has_some(entry) or work.state != "done":
-        return
-    read = ingredients.read(entry)
-    yield _text(two_by_two(*read, LIGHT).caption, "claim")
-    yield _figure(lambda palette: two_by_two(*read, palette), ingredients.READING)
+    if ingredients.has_some(entry) and ingredients.work_of(entry).state == "done":
+        yield from _claimed(entry, "ingredients", ingredients.READING)
 
 
 def _levels(entry: runs.Entry) -> Iterator[str]:
     """The strip over all levels."""
-    overview = levels.overview(entry)
-    if overview.table.empty:
-        return
-
-    def strip(palette: Palette) -> Picture:
-        return figures.level_losses(overview.table, overview.course, palette)
-
-    yield _text(strip(LIGHT).caption, "claim")
-    yield _figure(strip, levels.strip_words(entry, overview))
+    overview = readings.overview(entry)
+    if not overview.table.empty:
+        yield from _claimed(entry, "levels", levels.strip_words(entry, overview), overview.worst)
 
 
 def _clusters(entry: runs.Entry) -> Iterator[str]:
     """The groups of the levels that lose most."""
-    overview = levels.overview(entry)
-    if overview.table.empty:
+    table = readings.overview(entry).table
+    if table.empty:
         return
-    reports, analysed = levels.record(entry).levels, levels.analysis(entry)
-    losses = (overview.table["grouping share"] + overview.table["approximation share"]).tolist()
-    most = sorted(sorted(range(len(reports)), key=lambda index: -losses[index])[:MOST_LEVELS])
+    losses = (table["grouping share"] + table["approximation share"]).tolist()
+    most = sorted(sorted(range(len(losses)), key=lambda index: -losses[index])[:MOST_LEVELS])
     yield _text(CLUSTERS)
-    if len(most) < len(reports):
-        yield _text(f"The {MOST_LEVELS} of {len(reports)} levels with the largest errors are drawn.")
+    if len(most) < len(losses):
+        yield _text(f"The {MOST_LEVELS} of {len(losses)} levels with the largest errors are drawn.")
     yield "<div class='pair'>"
     for index in most:
-        grouped = levels.grouped(entry, reports, analysed, index)
-        yield _figure(
-            lambda palette, grouped=grouped: figures.clusters(grouped, palette, height=340),
-            heading=f"Level {index + 1} · {reports[index].name}",
-        )
+        yield _figure(entry, "clusters", heading=f"Level {index + 1} · {table['level'][index]}", level=index)
     yield "</div>"
-    keys = [
-        figures.cluster_key(len(entry.config["models"]), len(reports[most[0]].labels), theme) for theme in (LIGHT, DARK)
-    ]
-    yield f"<div class='light'>{keys[0]}</div><div class='dark'>{keys[1]}</div>"
+    grouped = readings.grouping(entry, most[0])
+    for name, theme in (("light", LIGHT), ("dark", DARK)):
+        yield f"<div class='{name}'>{figures.cluster_key(len(grouped.widths), len(grouped.labels), theme)}</div>"
 
 
 def _landscape(entry: runs.Entry) -> Iterator[str]:
@@ -175,15 +148,12 @@ def _landscape(entry: runs.Entry) -> Iterator[str]:
     whole = next((work for work in followups.works_of(entry, LANDSCAPE) if work.state == "done"), None)
     if whole is None:
         return
-    from retrofit_core.inspection.landscape import Survey
-
-    survey = Survey.load(whole.folder)
+    survey = readings.survey(whole)
     yield _text(f"{average_words(survey)} {figures.headline(survey)}", "claim")
     yield _text(PLANES)
     yield "<div class='pair planes'>"
-    for kind, good in (("loss", "low"), ("accuracy", "high")):
-        heading = f"{kind.capitalize()}: dark is {good}"
-        yield _figure(lambda palette, kind=kind: figures.landscape_plane(survey, kind, palette), heading=heading)
+    for kind in KINDS:
+        yield _figure(entry, kind, heading=pictures.CHARTS[kind].question, work=whole)
     yield "</div>"
     yield _text(caption(survey), "small")
 
@@ -215,10 +185,16 @@ def _text(markdown: str, kind: str = "") -> str:
     return f"<p class='{kind}'>{escape(text)}</p>" if text else ""
 
 
-def _figure(draw: Callable[[Palette], Picture], words: str | None = None, heading: str = "") -> str:
-    """A picture in both themes' colours, with words (by default its caption) below."""
-    light, dark = draw(LIGHT), draw(DARK)
-    both = {name: each.figure.to_plotly_json() for name, each in (("light", light), ("dark", dark))}
+def _claimed(entry: runs.Entry, name: str, words: str, level: int = 0) -> Iterator[str]:
+    """One of CHARTS below its finding."""
+    yield _text(pictures.picture(entry, name, LIGHT, level).caption, "claim")
+    yield _figure(entry, name, words, level=level)
+
+
+def _figure(entry: runs.Entry, name: str, words: str | None = None, heading: str = "", **options: Any) -> str:
+    """One of CHARTS in both themes' colours, with words (by default its caption) below."""
+    light, dark = (pictures.picture(entry, name, palette, **options) for palette in (LIGHT, DARK))
+    both = {"light": light.figure.to_plotly_json(), "dark": dark.figure.to_plotly_json()}
     content = json.dumps(both, cls=PlotlyJSONEncoder).replace("<", "\\u003c")
     above = f"<h3>{escape(heading)}</h3>" if heading else ""
     return (

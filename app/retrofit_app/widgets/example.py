@@ -1,6 +1,5 @@
 """Follow one example, a test image or a drawn digit, through all networks of a run and level by level."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -123,23 +122,16 @@ def _followed(entry: runs.Entry, palette: Palette, example: str, level: str) -> 
 
 
 def _choose(entry: runs.Entry, images: Any, right: dict[str, Any], example: str) -> None:
-    """Draw the choice of the image, and a button for the next one that the same networks get right."""
+    """Draw the choice of the image."""
     numbers = [str(row) for row in following.choices(entry)]
     numbers += [] if example in (*numbers, DRAWN) else [example]
-
-    def who(number: str) -> Sequence[str]:
-        return [called(name).removeprefix("the ") for name, known in right.items() if known[int(number)]]
 
     def words(number: str) -> str:
         if number == DRAWN:
             return "a digit drawn by hand"
-        knows = f" · right: {listing(who(number)) or 'none'}" if right else ""
+        who = [called(name).removeprefix("the ") for name, known in right.items() if known[int(number)]]
+        knows = f" · right: {listing(who) or 'none'}" if right else ""
         return f"{number} · shows {images.classes[int(images.labels[int(number)])]}{knows}"
-
-    def another() -> None:
-        at = numbers.index(example)
-        alike = (each for each in numbers[at + 1 :] + numbers[:at] if who(each) == who(example))
-        _show(next(alike, example))
 
     st.selectbox(
         "Image",
@@ -149,11 +141,3 @@ def _choose(entry: runs.Entry, images: Any, right: dict[str, Any], example: str)
         format_func=words,
         help="Type to search: a number, a class (shows 3), or who is right (right: B).",
     )
-    if example != DRAWN:
-        st.button(
-            "Next like it",
-            key="example-next",
-            icon=":material/skip_next:",
-            on_click=another,
-            help="The next image that the same networks get right.",
-        )

@@ -2,20 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import Palette, Picture
 from retrofit_app.figures.ingredients import two_by_two
 from retrofit_app.models.keep import keep
+from retrofit_app.models.outputs import outputs
 from retrofit_app.runs import ingredients
+from retrofit_core.runs.store import Work
 
-from .readings import analysis, grouping, overview, record
+from .readings import analysis, grouping, overview, record, survey
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of a run, or of one of its levels."""
+    """A chart of a run, of one of its levels, or of one of its landscapes."""
 
     question: str
     draw: Callable[..., Picture]
@@ -31,6 +34,18 @@ def _fit(entry: runs.Entry, level: int, palette: Palette, neuron: int) -> Pictur
     of_level = analysis(entry).levels[level]
     targets, outputs = (each[:, neuron].double().numpy() for each in (of_level.targets, of_level.outputs))
     return figures.fit_scatter(targets, outputs, f"Fused neuron {neuron}", palette)
+
+
+def _members(entry: runs.Entry, level: int, palette: Palette, neuron: int) -> Picture:
+    return figures.members_and_target(grouping(entry, level), neuron, outputs(entry, level), palette)
+
+
+def _plane(kind: str, entry: runs.Entry, level: int, palette: Palette, work: Work, **look: Any) -> Picture:
+    return figures.landscape_plane(survey(work), kind, palette, **look)
+
+
+def _path(entry: runs.Entry, level: int, palette: Palette, work: Work, line: int) -> Picture:
+    return figures.loss_path(survey(work).paths[line], palette)
 
 
 CHARTS = {
@@ -56,19 +71,23 @@ CHARTS = {
     ),
     "clusters": Chart(
         "Which neurons does each group merge?",
-        lambda entry, level, palette, score: figures.clusters(
+        lambda entry, level, palette, score=None: figures.clusters(
             grouping(entry, level, score), palette, height=360, reference=grouping(entry, level)
         ),
     ),
+    "members": Chart("What do a group's members put out, and what is their weighted mean?", _members),
     "curve": Chart(
         "How did the fit go?",
         lambda entry, level, palette: figures.loss_curve(record(entry).levels[level].curve, palette),
     ),
     "fit": Chart("Does it reach its target?", _fit),
+    "loss": Chart("Where is the loss low (dark)?", partial(_plane, "loss")),
+    "accuracy": Chart("Where is the accuracy high (dark)?", partial(_plane, "accuracy")),
+    "path": Chart("Does the loss rise on the straight line between two networks?", _path),
 }
 
 
-@keep(300)
+@keep(300, of_data=True)
 def picture(
     entry: runs.Entry,
     name: str,

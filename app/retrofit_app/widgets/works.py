@@ -2,18 +2,20 @@
 Work in progress looks the same everywhere."""
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.address.rule import Parameter
 from retrofit_app.address.session import Scope
-from retrofit_app.figures import escaped
+from retrofit_app.figures import escaped, lettered
 from retrofit_app.runs import followups
+from retrofit_app.runs.progress import of_notes
 from retrofit_core.runs.store import Kind, Work
 
 from .errors import guarded
@@ -42,27 +44,42 @@ def stop(folder: Path, key: str, help: str) -> None:
     )
 
 
+def follow(is_going: Callable[[], bool], folder: Path, key: str, what: str) -> None:
+    """Draw the progress of running work on a finished run, and the button that stops it, until it has ended."""
+    watch(
+        is_going, lambda: progress(folder, *of_notes(folder, time.time()), "Stops after the current step.", key, what)
+    )
+
+
 @dataclass(frozen=True)
 class Shelf:
     """How a page keeps work of one kind."""
 
     kind: Kind
-    what: str
-    """In words: "fine-tuning" """
     scope: Scope
     parameter: str
     """Holds the key of the shown piece"""
     config: Callable[[Mapping[str, Any]], Any]
     """Turns a work's settings into its config"""
+    title: Callable[[Work], str]
+    """A piece's title in the list"""
+    kept: str
+    """What is left of unfinished work, in words"""
+    again: str
+    """The label of the button that starts it again"""
+    ending: str = ""
+    """Of the command that does it"""
     until_run: bool = False
     """Whether opening another run resets the choice"""
 
-    def of(self, entry: runs.Entry) -> list[Work]:
-        """All of a run's work, last started first."""
-        return followups.works_of(entry, self.kind)
+    @property
+    def what(self) -> str:
+        """The kind in words: "fine-tuning"."""
+        return self.kind.words.removeprefix("the ")
 
-    def parameter_of(self, entry: runs.Entry, every: Sequence[Work]) -> Parameter:
-        """The parameter: the key of one of these, by default the first, or of a work that has just started."""
+    def shown(self, entry: runs.Entry) -> tuple[list[Work], Work | None]:
+        """All of a run's work, last started first; and the piece that the address names, by default the first."""
+        every = followups.works_of(entry, self.kind)
         keys = [work.name for work in every]
 
         def read(text: str) -> str:
@@ -71,13 +88,11 @@ class Shelf:
                 raise ValueError(f"no such {self.what} of this run")
             return text
 
-        return Parameter(self.parameter, keys[0] if keys else "", read, of_run=True, until_run=self.until_run)
-
-    def work_of(self, entry: runs.Entry, every: Sequence[Work], key: str) -> Work | None:
-        """The work with this key; None for ""."""
+        first = keys[0] if keys else ""
+        key = self.scope.one(Parameter(self.parameter, first, read, of_run=True, until_run=self.until_run))
         found = next((work for work in every if work.name == key), None)
         # If it is missing, its worker has not written its settings yet.
-        return found or (followups.work_at(entry, self.kind, key) if key else None)
+        return every, found or (followups.work_at(entry, self.kind, key) if key else None)
 
     def begin(self, entry: runs.Entry, config: Any) -> None:
         """Start the requested work, and show it; raises as `followups.begin`."""
@@ -88,34 +103,90 @@ class Shelf:
         self.scope.change(**{self.parameter: key})
 
 
-def chooser(shelf: Shelf, every: Sequence[Work], title: Callable[[Work], str], help: str) -> None:
-    """Draw the list of the run's work if there are several pieces."""
-    if len(every) < 2:
-        return
-    by_key = {work.name: work for work in every}
-
-    def words(key: str) -> str:
-        work = by_key[key]
-        return title(work) + ("" if work.state == "done" else f" · {work.state}")
-
-    control = shelf.scope.control(shelf.parameter)
-    st.selectbox(shelf.what.capitalize(), list(by_key), **control, width=330, format_func=words, help=help)
-
-
-def stopped(shelf: Shelf, entry: runs.Entry, work: Work, every: Sequence[Work], *, part: str, label: str) -> None:
-    """Say why a piece of work is unfinished, and offer to start it again or delete it.
+def piece(shelf: Shelf, entry: runs.Entry, every: Sequence[Work], work: Work, draw: Callable[[], None]) -> None:
+    """Draw the shown piece of work: its progress, its result, or why it has none; and the list if there are several.
 
     Args:
-        part: what exists, in words: "the finished epochs are kept".
-        label: of the button that starts it again.
+        draw: draws the result.
     """
-    ended(work.state, work.folder, part)
+    by_key = {each.name: each for each in every}
+    if len(every) > 1:
+        st.selectbox(
+            shelf.what.capitalize(),
+            list(by_key),
+            **shelf.scope.control(shelf.parameter),
+            width=330,
+            format_func=lambda key: (
+                shelf.title(by_key[key]) + ("" if by_key[key].state == "done" else f" · {by_key[key].state}")
+            ),
+            help=f"Every {shelf.what} of this run, the newest first.",
+        )
+    if work.going:
+        follow(lambda: work.going, work.folder, f"cancel-{shelf.scope.page}", shelf.what)
+        return
+    if work.state == "done":
+        draw()
+        delete(shelf, entry, work, every)
+        return
+    ended(work.state, work.folder, shelf.kept)
     with st.container(horizontal=True):
-        if st.button(label, key=f"{shelf.scope.page}-again", icon=":material/replay:"):
+        if st.button(shelf.again, key=f"{shelf.scope.page}-again", icon=":material/replay:"):
             start(lambda: shelf.begin(entry, shelf.config(work.settings)))
         delete(shelf, entry, work, every)
     if work.state != "cancelled":
         last_lines(work.folder)
+
+
+def ask(
+    shelf: Shelf,
+    entry: runs.Entry,
+    label: str,
+    asked: Callable[[], tuple[Any, str]],
+    *,
+    busy: bool,
+    is_open: bool = False,
+) -> None:
+    """Draw the form of the next piece of work, in a box, and Start; networks are read only if it is open.
+
+    Args:
+        asked: draws the controls, and returns the config and what it takes, in Markdown; raises ValueError if it cannot work.
+    """
+    key = f"{shelf.what} of {entry.name}{' open' if is_open else ''}"
+    box = st.expander(label, expanded=is_open, icon=":material/tune:", key=key, on_change="rerun")
+    if not box.open:
+        return
+    with box:
+        try:
+            config, words = asked()
+        except ValueError as error:
+            st.warning(
+                f"This is not possible: {escaped(lettered(runs.without_folders(error)))}", icon=":material/block:"
+            )
+            return
+        st.markdown(words)
+        work = followups.work_at(entry, config.kind, config.key(entry.folder))
+        with st.container(horizontal=True, vertical_alignment="center"):
+            if config.is_done(work):
+                st.button(
+                    "Show it",
+                    key=f"show-{shelf.scope.page}",
+                    icon=":material/visibility:",
+                    on_click=shelf.show,
+                    args=(work.name,),
+                    help="This is already done.",
+                )
+            elif st.button(
+                "Start",
+                key=f"start-{shelf.scope.page}",
+                type="primary",
+                icon=":material/play_arrow:",
+                disabled=busy,
+                help="Runs in its own process: you can reload or close the page.",
+            ):
+                start(lambda: shelf.begin(entry, config))
+            first = " First make the record: its command is on Fuse, under Copy the shown run." * entry.shipped
+            st.caption(f"Or on the command line, {runs.where(entry)}.{first}")
+        st.code(f"{config.command(record_of(entry))}{shelf.ending}", language="bash", wrap_lines=True)
 
 
 def ended(state: str, folder: Path, part: str) -> None:
@@ -140,36 +211,6 @@ def last_lines(folder: Path, about: str = "") -> None:
             if about:
                 st.caption(about)
             st.code(log, language=None)
-
-
-def start_or_show(
-    shelf: Shelf, entry: runs.Entry, config: Any, busy: bool, done: str, look: Literal["primary", "secondary"]
-) -> None:
-    """Draw the button that starts the requested work, or shows it if it is done.
-
-    Args:
-        done: help text for finished work.
-        look: the start button's type: a page has one primary button.
-    """
-    work = followups.work_at(entry, config.kind, config.key(entry.folder))
-    if config.is_done(work):
-        st.button(
-            "Show it",
-            key=f"show-{shelf.scope.page}",
-            icon=":material/visibility:",
-            on_click=shelf.show,
-            args=(work.name,),
-            help=done,
-        )
-    elif st.button(
-        "Start",
-        key=f"start-{shelf.scope.page}",
-        type=look,
-        icon=":material/play_arrow:",
-        disabled=busy,
-        help="Runs in its own process: you can reload or close the page.",
-    ):
-        start(lambda: shelf.begin(entry, config))
 
 
 def start(begin: Callable[[], object]) -> None:

@@ -1,15 +1,12 @@
 """Landscapes: planes with their networks, lines between them, words; a file for each."""
 
-from .paths import loss_path, paths_of
+from .paths import loss_path
 from .plane import landscape_plane
-from .scale import KINDS, PAPER
+from .scale import KINDS
 from .words import (
     average_words,
-    better_words,
     caption,
     headline,
-    loss_words,
-    place_words,
     plane_words,
     rises_words,
     short,

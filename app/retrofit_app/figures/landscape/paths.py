@@ -1,7 +1,6 @@
 """The straight lines between the networks that span a plane."""
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,6 @@ from ..picture import Picture
 from ..words import lettered, percent
 from .scale import capped
 from .words import loss_words, short
-
-
-def paths_of(survey: Any) -> list[tuple[str, str]]:
-    """The lines between each two networks that span the plane."""
-    return list(combinations(survey.through, 2))
 
 
 def loss_path(path: Any, palette: Palette) -> Picture:

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..drawing import colour_key
-from ..palette import Palette
+from ..palette import TEXT, Palette
 from ..words import number
 
 #: The loss at which the paper clips its landscape; higher ones are hatched.
@@ -25,7 +24,8 @@ def key_of(kind: str, palette: Palette) -> dict[str, Any]:
     texts = [number(float(value), 1) if kind == "loss" else f"{value:.0f} %" for value in values]
     if kind == "loss":
         texts[-1] = f"≥ {texts[-1]}"
-    return colour_key(values.tolist(), texts, palette)
+    font = {"size": TEXT, "color": palette.muted}
+    return {"tickvals": values.tolist(), "ticktext": texts, "thickness": 12, "outlinewidth": 0, "tickfont": font}
 
 
 # --- values between measured points ---------------------------------------------------------------

@@ -57,22 +57,6 @@ def average_words(survey: Any) -> str:
     return f"{where} is the plain average: {percent(average)}, {rank}; alone: {each}."
 
 
-def better_words(survey: Any) -> str:
-    """The grid's lowest loss and highest accuracy if no marked network has as good ones, and whether one point of the grid has
-    both; empty if neither is so."""
-    found, places = [], []
-    for kind, best in (("loss", min), ("accuracy", max)):
-        network = best(survey.markers, key=lambda marker: getattr(marker, kind))
-        values = getattr(survey, kind).numpy()
-        grid, own = best(values[np.isfinite(values)]), getattr(network, kind)
-        value, marked = values_words(kind, float(grid)), values_words(kind, own)
-        if best(grid, own) != own and value != marked:
-            found.append(f"{kind} {value} ({short(network.name)} {marked})")
-            places.append(values == grid)
-    apart = " at another point" if len(places) == 2 and not (places[0] & places[1]).any() else ""
-    return f"Some mixtures beat every marked network on these images: {listing(found)}{apart}." if found else ""
-
-
 def rises_words(survey: Any) -> str:
     """Around which networks the loss rises least and most."""
     rises = sorted(survey.rises, key=lambda rise: rise.mean)

@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from ..booktable import ranked
 from ..palette import Palette
 from ..quantities import Quantity, quantity
 from ..words import lettered, signed
@@ -73,6 +72,14 @@ def cells(
         f"aria-label='The paper&#39;s numbers beside ours'><table><thead><tr><th rowspan='2' class='words'>row</th>{names}</tr>"
         f"<tr class='second'>{heads}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
+
+
+def ranked(values: Sequence[float | None]) -> set[int]:
+    """The indices of the best values; none if fewer than two are known or all are equal."""
+    known = [value for value in values if value is not None]
+    if len(known) < 2 or len(set(known)) == 1:
+        return set()
+    return {index for index, value in enumerate(values) if value == max(known)}
 
 
 def _best(kind: Quantity, lines: Mapping[str, Any], rows: Collection[str]) -> tuple[frozenset[str], frozenset[str]]:

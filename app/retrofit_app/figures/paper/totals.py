@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from ..booktable import DASH
 from ..palette import Palette
 
 VERDICTS = ("agreed", "undecided", "contradicted")
@@ -70,7 +69,7 @@ def _line(name: str, title: str, summary: Any) -> str:
 def _bar(claims: Sequence[Any]) -> str:
     """A bar with one part per verdict, as wide as its share, with its number."""
     if not claims:
-        return f"<span class='none'>{DASH}</span>"
+        return "<span class='none'>–</span>"
     counts = count(claims)
     words = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
     parts = "".join(

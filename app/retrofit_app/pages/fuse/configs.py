@@ -62,7 +62,7 @@ def training(picks: Picks, inputs: int, classes: int) -> Any:
         recipe=picks.recipe,
         epochs=picks.epochs or None,
         seed=picks.split_seed,
-        **_pixels(picks),
+        size=picks.size or None,
         **ratio,
     )
 
@@ -101,7 +101,7 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
     folder = f"parents-{parents.key()}"
     models = tuple(f"{folder}/parent-{index}.safetensors" for index in range(picks.parents))
     return RunConfig(
-        models=models, data=picks.data, splits=f"{folder}/splits.json", target=target, **_pixels(picks), **chosen
+        models=models, data=picks.data, splits=f"{folder}/splits.json", target=target, size=picks.size or None, **chosen
     )
 
 
@@ -139,11 +139,6 @@ def _picked(picks: Picks) -> dict[str, Any]:
     }
 
 
-def _pixels(picks: Picks) -> dict[str, Any]:
-    """Normalisation and size of the images, if picked."""
-    return {"mean": picks.mean or None, "std": picks.std or None, "size": picks.size or None}
-
-
 def _fusion_of_files(picks: Picks, chosen: dict[str, Any]) -> Any:
     from retrofit_core.runs import RunConfig
 
@@ -159,6 +154,6 @@ def _fusion_of_files(picks: Picks, chosen: dict[str, Any]) -> Any:
         data=picks.data,
         arch=picks.code or None,
         target=picks.target or None if methods.takes(picks.method).target else None,
-        **_pixels(picks),
+        size=picks.size or None,
         **{**chosen, **rows},
     )

@@ -15,11 +15,10 @@ from retrofit_app.widgets import controls, copies
 from retrofit_app.widgets.errors import guarded
 from retrofit_core.runs.config import commands
 
-from . import configs, cures, options, own_files, parameters, plan, presets, starting
+from . import cures, going, options, own_files, parameters, plan, presets
 from .parameters import HELP, Picks
 from .presets import FORM, PRESETS
 
-FEW_OPTIONS = 4  # more options of a method are folded
 MOST_WIDTHS = 4  # with more networks, widths are under Advanced
 SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
 
@@ -28,7 +27,7 @@ SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
 @guarded
 def form() -> None:
     """Draw the fields, and Start below them. The address holds the picks; a change redraws only this part."""
-    starting.follow()
+    going.follow()
     st.title("New fusion", anchor=False)
     preset, picks = presets.read()
     picks, ignored = options.settle(picks)
@@ -158,7 +157,7 @@ def fusion(picks: Picks) -> None:
     with grid("fusion"):
         method()
         if takes.importance:
-            importance()
+            part("importance", list(methods.importances()))
         controls.ask(FORM, HELP, "samples")
         if picks.networks == "train" and picks.arch in SCALED and takes.target:
             controls.ask(FORM, HELP, "fused")
@@ -178,34 +177,23 @@ def advanced(picks: Picks) -> None:
                 if picks.parents > MOST_WIDTHS:
                     widths(picks)
         if picks.networks != "shipped" and picks.data != "digits":
-            st.markdown("**Images of a data set that is not known by name**")
+            st.markdown("**Images**")
             with grid("pixels"):
-                pixels(picks)
+                controls.ask(FORM, HELP, "size")
         st.markdown("**Fusion**")
         with grid("more"):
             if chosen.takes.levels:
-                grouping(picks)
+                default = chosen.fixed.get("grouping", "")
+                part("grouping", ["", *methods.groupings()], lambda name: name or f"{default} (default)")
             if picks.networks != "own" or picks.rows:
                 controls.ask(FORM, HELP, "source")
             controls.ask(FORM, HELP, "fusion_seed")
             if "preset" in chosen.keywords():
                 controls.ask(FORM, HELP, "settings")
-        if more := len(configs.options(picks)):
-            words = f"{more} options of {picks.method}"
-            if more <= FEW_OPTIONS or widgets.unfolds(words, "all-options", "You need not change them.", quiet=True):
-                with grid(f"options-{picks.method}"):
-                    options.ask(picks)
+        with grid(f"options-{picks.method}"):
+            options.ask(picks)
     if picks.options:
         st.caption(f"Changed: {escaped(', '.join(picks.options))}")
-
-
-def pixels(picks: Picks) -> None:
-    """Draw normalisation and size of the images."""
-    for name, label in (("mean", "Mean of the pixels"), ("std", "Their standard deviation")):
-        values = ",".join(f"{value:g}" for value in getattr(picks, name))
-        look = {"help": HELP[name], "placeholder": "known"}
-        controls.text(FORM, name, label, values, parameters.NUMBERS, st.text_input, **look)
-    controls.ask(FORM, HELP, "size")
 
 
 def method() -> None:
@@ -223,18 +211,7 @@ def method() -> None:
     )
 
 
-def grouping(picks: Picks) -> None:
-    """Draw the choice of the grouping, by default the method's."""
-    default = methods.table()[picks.method].fixed.get("grouping", "")
-    _part("grouping", ["", *methods.groupings()], lambda name: name or f"{default} (default)")
-
-
-def importance() -> None:
-    """Draw the choice of the neurons' score."""
-    _part("importance", list(methods.importances()), str)
-
-
-def _part(name: str, names: list[str], words: Callable[[str], str]) -> None:
+def part(name: str, names: list[str], words: Callable[[str], str] = str) -> None:
     """Draw the choice of a part with options; a new choice keeps the options that both have."""
 
     def write() -> None:
@@ -260,7 +237,7 @@ def start(planned: plan.Plan, picks: Picks) -> None:
             else "This run is in progress."
         )
     elif busy:
-        st.info(f"Run {escaped(busy.name)} is still in progress (*Show it*, above), and only one can run at a time.")
+        st.info(f"Run {escaped(busy.name)} is still in progress, and only one can run at a time.")
     with st.container(horizontal=True, vertical_alignment="center", width="content"):
         if planned.refusal:
             cures.buttons(planned.cures, picks)
@@ -273,4 +250,4 @@ def start(planned: plan.Plan, picks: Picks) -> None:
             help="Runs in its own process: you can reload or close the page, and return to the same address.",
         )
     if pressed:
-        starting.begin(planned.config, planned.training)
+        going.begin(planned.config, planned.training)

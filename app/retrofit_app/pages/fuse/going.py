@@ -1,18 +1,19 @@
-"""A running run: its progress, and a notice about it on other views."""
+"""A run at work: started or run again, watched until it ends, and why it ended early."""
 
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
 from retrofit_app import runs
 from retrofit_app.address import session
-from retrofit_app.figures import LETTERS, escaped, percent
+from retrofit_app.figures import LETTERS, escaped
 from retrofit_app.runs import progress
+from retrofit_app.shell import picker
 from retrofit_app.widgets import works
-
-NOTICED = "noticed"  # the run whose end the user has not seen
 
 
 def share_and_words(entry: runs.Entry) -> tuple[float, str]:
@@ -28,27 +29,6 @@ def share_and_words(entry: runs.Entry) -> tuple[float, str]:
     return progress.share(followed, bool(followed.parents)), words
 
 
-def notice(entries: list[runs.Entry], watched: str = "") -> None:
-    """Draw a line about the running run, or about its end.
-
-    Args:
-        watched: the run on screen, which needs no notice.
-    """
-    going = next((entry for entry in entries if not entry.shipped and entry.active), None)
-    if going is not None:
-        st.session_state[NOTICED] = going.name
-    name = st.session_state.get(NOTICED)
-    if name is None:
-        return
-    if name == watched:
-        st.session_state.pop(NOTICED, None)
-    elif going is not None:
-        works.watch(partial(is_going, going.folder), partial(_running, going.folder))
-    elif ended := next((entry for entry in entries if entry.name == name), None):
-        result = f"is done: {percent(ended.accuracy)}" if ended.accuracy is not None else "has ended"
-        _line(f":material/flag: **Your {escaped(ended.config['method'])} fusion {result}.**", name)
-
-
 def is_going(folder: Path) -> bool:
     """Whether a run has not ended; its progress is forgotten then. A run that is gone is the picker's to tell."""
     try:
@@ -60,20 +40,92 @@ def is_going(folder: Path) -> bool:
     return active
 
 
-def _running(folder: Path) -> None:
+# --- an unfinished run ----------------------------------------------------------------------------
+
+
+def panel(entry: runs.Entry) -> None:
+    """Draw such a run; the shipped example is one click away."""
+    active = entry.active
+    st.title("Your fusion is in progress" if active else "Your fusion stopped before its end", anchor=False)
+    st.markdown(escaped(runs.details(entry)))
+    if active:
+        works.watch(partial(is_going, entry.folder), partial(live, entry.folder))
+    else:
+        stopped(entry)
+
+
+def stopped(entry: runs.Entry) -> None:
+    """Draw why it stopped, and what to do."""
+    show = st.warning if entry.state == "cancelled" else st.error
+    show(escaped(runs.failure(entry)))
+    with st.container(horizontal=True):
+        if st.button(
+            "Run again",
+            icon=":material/replay:",
+            type="primary",
+            key="again",
+            help="Fuses from the start. Trained networks stay, and a training continues after its last finished epoch.",
+        ):
+            _open_started(lambda: runs.run_again(entry.folder))
+        st.button(
+            "Back to the shipped example",
+            key="leave",
+            on_click=session.open_run,
+            args=(picker.choice().first,),
+            help="The run stays in the list of your runs.",
+        )
+    if entry.state != "cancelled":
+        works.last_lines(
+            entry.folder,
+            "You can paste them into a report: they leave out the names of this machine's folders.",
+        )
+
+
+def live(folder: Path) -> None:
+    """Draw a run's progress."""
     entry = runs.read_entry(folder)
     share, words = share_and_words(entry)
-    _line(f"**Your {escaped(entry.config['method'])} fusion is in progress.** {escaped(words)}", entry.name)
-    st.progress(share)
+    stops = "Stops after the current step, within a minute at the latest. Networks trained so far stay."
+    works.progress(entry.folder, share, words, stops, "cancel", "run")
 
 
-def _line(words: str, name: str) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(words, width="stretch")
+# --- a start --------------------------------------------------------------------------------------
+
+
+OPENED = "opened"  # what the session remembers
+
+
+def begin(config: Any, training: Any) -> None:
+    """Start or open the run of a config; see `runs.start`."""
+    _open_started(lambda: runs.start(config, training))
+
+
+def follow() -> None:
+    """Rerun the whole page if a part of it opened another run; a press reruns only that part."""
+    if st.session_state.pop(OPENED, None):
+        st.rerun()
+
+
+def _show(run: str) -> None:
+    session.open_run(run)
+    st.session_state[OPENED] = True
+
+
+def _open_started(start: Callable[[], Path]) -> None:
+    """Open the started run, or say why none was started."""
+    try:
+        folder = start()
+    except runs.Busy as busy:
+        st.warning(f"Not started: {escaped(busy)}")
         st.button(
-            "Show it",
-            key="show-noticed",
-            on_click=session.open_run,
-            args=(name,),
-            help="Shows its progress or its result.",
+            "Show that run",
+            key="show-other",
+            on_click=_show,
+            args=(busy.run,),
+            help="It has to end before another one starts.",
         )
+        return
+    except ValueError as error:
+        st.error(f"Not started: {escaped(error)}")
+        return
+    picker.open_run(folder.name)

@@ -74,20 +74,7 @@ def _chart(entry: runs.Entry, palette: Palette, name: str, question: str, height
     def draw(shown: int, ratio: float) -> None:
         if shown:
             large = (round(height * ratio), ratio)
-            widgets.chart(
-                f"lecture-{name}",
-                lambda colours: pictures.picture(entry, name, colours, level, large=large),
-                palette,
-                entry,
-                heading="",
-                below="",
-                bare=True,
-            )
+            picture = pictures.picture(entry, name, palette, level, large=large)
+            widgets.chart(f"lecture-{name}", picture, entry, bare=True)
 
-    return Slide(
-        name,
-        question,
-        escaped(pictures.picture(entry, name, palette, level).caption),
-        1,
-        draw,
-    )
+    return Slide(name, question, escaped(pictures.picture(entry, name, palette, level).caption), 1, draw)

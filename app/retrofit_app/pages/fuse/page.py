@@ -5,26 +5,12 @@ from pathlib import PurePath
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, escaped
+from retrofit_app.figures import escaped
 from retrofit_app.runs import methods
 from retrofit_app.shell import lectures, picker
-from retrofit_app.widgets import controls, example
-from retrofit_app.widgets.errors import guarded
+from retrofit_app.widgets import controls
 
-from . import (
-    downloads,
-    form,
-    going,
-    history,
-    ingredients,
-    lecture,
-    lost,
-    summary,
-    tuning,
-    tuning_form,
-    unfinished,
-    views,
-)
+from . import form, going, history, lecture, result, tuning, views
 
 
 def page() -> None:
@@ -44,7 +30,6 @@ def page() -> None:
             views.VIEWS,
             "Shows the open run, the form of a new one, or the list of all runs.",
         )
-    going.notice(choice.entries, watched=choice.entry.name if view == "result" else "")
     # A place for each view: the last view's content vanishes at once, instead of turning grey between new parts.
     places = {name: st.container() if name == view else st.empty() for name in views.VIEWS}
     with places[view]:
@@ -56,13 +41,13 @@ def page() -> None:
             with st.container(key="result"):
                 finished(choice.entry)
         else:
-            unfinished.panel(choice.entry)
+            going.panel(choice.entry)
 
 
 def spoken(entry: runs.Entry) -> bool:
     """Show a lecture on a run; return False if nothing was measured for it."""
     palette = widgets.palette()
-    tuned = None if methods.keeps_parents(entry) else tuning_form.shown_tuning(entry)
+    tuned = None if methods.keeps_parents(entry) else tuning.TUNINGS.shown(entry)[1]
     slides = lecture.slides(entry, palette, tuned)
     if not slides:
         st.info("Lecture mode needs a run with measured accuracies.", icon=":material/info:")
@@ -75,33 +60,16 @@ def spoken(entry: runs.Entry) -> bool:
 def finished(entry: runs.Entry) -> None:
     """Draw the finding, its ingredients, what was lost where, what the networks saw, fine-tuning and downloads."""
     palette = widgets.palette()
-    tuned = None if methods.keeps_parents(entry) else tuning_form.shown_tuning(entry)
+    tuned = None if methods.keeps_parents(entry) else tuning.TUNINGS.shown(entry)[1]
     st.session_state[tuning.TILE] = tuning.tile_of(tuned)
-    summary.summary(entry, palette, tuned)
+    result.summary(entry, palette, tuned)
     if sentence := runs.other_version(entry):
         st.info(
             f"{escaped(sentence)} To compare, delete it in *Your runs* and run it again.", icon=":material/history:"
         )
-    ingredients.section(entry, palette)
-    lost.lost(entry, palette)
-    followed(entry, palette)
-    seen(entry)
+    result.taken_apart(entry, palette)
+    result.lost(entry, palette)
+    result.followed(entry, palette)
+    result.seen(entry)
     tuning.tuning(entry)
-    downloads.downloads(entry)
-
-
-def seen(entry: runs.Entry) -> None:
-    """Draw how many training images of each class each network saw, if that is known."""
-    counts, classes = runs.class_counts(entry), entry.metrics.get("classes")
-    if counts and classes:
-        st.header("What each network saw", anchor=False)
-        widgets.split(counts, classes)
-        st.caption("Training images of each class.")
-
-
-@st.fragment
-@guarded
-def followed(entry: runs.Entry, palette: Palette) -> None:
-    """Draw one image's way through all networks, on request."""
-    example.relink()
-    example.follow(entry, palette)
+    result.downloads(entry)

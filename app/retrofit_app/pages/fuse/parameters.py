@@ -5,7 +5,7 @@ No Streamlit; torch only if the address or a pick names a method, a score or a g
 
 from dataclasses import dataclass
 
-from retrofit_app.address.readers import Series, number, one_of, path
+from retrofit_app.address.readers import Series, one_of, path
 from retrofit_app.address.rule import amount, choice, declared, text
 from retrofit_app.runs import methods
 
@@ -22,7 +22,7 @@ FUSED = {"first": "as network A", **SCALES}
 RECIPES = {"small": "small", "cifar": "cifar", "paper": "the paper's", "imagenet": "imagenet"}
 SETTINGS = {"default": "ours", "paper": "the paper's"}
 SOURCES = {"first": "network A", "all": "all networks"}
-MOST_PARENTS, MOST_SAMPLES, MOST_EPOCHS, MOST_SEED, MOST_SIZE, MOST_CHANNELS = 12, 100_000, 1000, 9999, 1024, 64
+MOST_PARENTS, MOST_SAMPLES, MOST_EPOCHS, MOST_SEED, MOST_SIZE = 12, 100_000, 1000, 9999, 1024
 
 #: Help texts of the form's fields.
 HELP = {
@@ -30,9 +30,6 @@ HELP = {
     "networks": "Fuse the two networks that come with the workbench, train new ones first, or take your own.",
     "data": "digits comes with scikit-learn. Others are found in `data` beside the runs folder and in the folders that "
     "RETROFIT_DATA names. You can also type the path of a folder.",
-    "mean": "Mean of the training pixels, scaled to 0..1: one number, or one for each channel (0.49,0.48,0.45). Only for data "
-    "sets that are not known by name.",
-    "std": "Standard deviation of the same pixels.",
     "size": "Resizes images to this many pixels per side. Leave it empty to keep their size.",
     "arch": "What the networks look like. cnn and mlp train in seconds on digits; the others are meant for larger images.",
     "parents": "How many networks are trained and fused. HF methods pair two; KF methods take any number.",
@@ -77,19 +74,12 @@ def _option(text: str) -> str:
     return path(text)
 
 
-#: A number, or one per channel.
-NUMBERS = Series(",", number(), MOST_CHANNELS)
-
-
 @dataclass(frozen=True)
 class Picks:
     """Everything the form asks. Fields that a choice of networks does not use keep their values without effect."""
 
     networks: str = declared("train", one_of(NETWORKS))
     data: str = declared("digits", path)
-    mean: tuple[float, ...] = declared((), NUMBERS)
-    """Normalisation of a data set not known by name, one number or one per channel"""
-    std: tuple[float, ...] = declared((), NUMBERS)
     size: int = amount(0, 0, MOST_SIZE, "Pixels per side", placeholder="as they are")
     """Resize images to this many pixels per side; 0 keeps their size"""
     arch: str = choice("cnn", ARCHITECTURES, "Architecture")

@@ -1,13 +1,14 @@
 """From the form's picks to the run they describe: configs, split, levels, or the refusal."""
 
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.figures import letter, listing, percent
+from retrofit_app.figures import letter, percent
 from retrofit_app.models import checkpoints, sources
 from retrofit_core.system.refusals import Cure, cures_of
 
@@ -43,19 +44,21 @@ def plan(picks: Picks) -> Plan:
     """What Start would do with these picks; errors that users can cause become the refusal."""
     so_far = Plan()
     try:
-        facts = sources.facts(picks if picks.networks != "shipped" else Picks())
-        so_far = replace(so_far, classes=facts.classes)
-        training = configs.training(picks, facts.inputs, len(facts.classes))
+        of = picks if picks.networks != "shipped" else Picks()
+        images, test = sources.images(of), sources.images(of, "test")
+        size = prod(images.shape), len(images.classes)
+        so_far = replace(so_far, classes=tuple(images.classes))
+        training = configs.training(picks, *size)
         counts = _counts(picks, training)
         so_far = replace(
             so_far,
             training=training,
             counts=counts,
-            notes=(_data_words(facts), *_network_words(picks, training)),
+            notes=(_data_words(images, len(test)), *_network_words(picks, training)),
         )
         if picks.networks == "own" and not picks.files:
             return replace(so_far, lacking=NO_FILES)
-        config = configs.fusion(picks, training, facts.inputs, len(facts.classes))
+        config = configs.fusion(picks, training, *size)
         so_far = replace(so_far, config=config)
         folder = runs.home(config.to_json())
         paths = [folder / name for name in config.models]
@@ -120,21 +123,19 @@ def _counts_of_files(picks: Picks) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(torch.bincount(images.labels[part], minlength=len(images.classes)).tolist()) for part in rows)
 
 
-def _data_words(facts: sources.Facts) -> str:
-    channels, height, width = facts.shape
+def _data_words(images: Any, test: int) -> str:
+    channels, height, width = images.shape
     colour = "grey" if channels == 1 else "colour" if channels == 3 else f"{channels} channels"
     return (
-        f"{facts.name}: {facts.train} training and {facts.test} test images of {height} × {width} pixels, {colour}, "
-        f"{len(facts.classes)} classes."
+        f"{images.name}: {len(images)} training and {test} test images of {height} × {width} pixels, {colour}, "
+        f"{len(images.classes)} classes."
     )
 
 
 def _network_words(picks: Picks, training: Any) -> list[str]:
     """Accuracy and shape of existing networks."""
     if picks.networks == "shipped":
-        networks = _shipped().metrics["networks"]
-        each = [f"{letter(index)} gets {percent(networks[f'parent {index}']['accuracy'])}" for index in range(2)]
-        return [f"On the test images {listing(each)}. Both are cnn with 16, 32 and 32 channels."]
+        return ["Both networks are cnn with 16, 32 and 32 channels."]
     if picks.networks == "own":
         return [_checkpoint_words(index, name, picks) for index, name in enumerate(picks.files)]
     ready = all(Path(sources.located(name)).is_file() for name in training.files())

@@ -1,8 +1,8 @@
 """The form's starting points; the address holds what differs from one of them."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
-from retrofit_app.address.rule import Parameter, option, parameters_of
+from retrofit_app.address.rule import option, parameters_of
 from retrofit_app.address.session import Scope
 
 from .parameters import Picks
@@ -67,40 +67,14 @@ NETWORKS = ("networks", "parents", "split", "widths")
 NAMES = tuple(field.name for field in fields(Picks))
 
 
-@dataclass(frozen=True)
-class Start:
-    """What all other defaults depend on."""
-
-    preset: str
-    rows: str
-
-
 FORM = Scope("fuse")
-
-
-def preset_parameter() -> Parameter:
-    """The preset, whose values are all other defaults."""
-    return option("preset", list(PRESETS), FIRST, "preset")
-
-
-def parameters(preset: str, rows: str = "") -> list[Parameter]:
-    """All other parameters, with a preset's values as defaults.
-
-    Args:
-        rows: the splits file, which says what each of the user's networks saw, so that neurons can be weighed.
-    """
-    picks = PRESETS[preset].picks
-    if preset == "own" and rows:
-        picks = replace(picks, importance=Picks.importance)
-    return parameters_of(picks)
+PRESET = option("preset", list(PRESETS), FIRST, "preset")
 
 
 def read() -> tuple[str, Picks]:
-    """The preset and the picks, from the address or the controls."""
-    rows = next(parameter for parameter in parameters(FIRST) if parameter.name == "rows")
-    start = FORM.read(Start, [preset_parameter(), rows])
-    rest = [parameter for parameter in parameters(start.preset, start.rows) if parameter.name != "rows"]
-    return start.preset, FORM.read(lambda **values: Picks(rows=start.rows, **values), rest)
+    """The preset and the picks, from the address or the controls; a preset's values are the defaults."""
+    preset = FORM.one(PRESET)
+    return preset, FORM.read(Picks, parameters_of(PRESETS[preset].picks))
 
 
 def holds(preset: str, picks: Picks) -> bool:

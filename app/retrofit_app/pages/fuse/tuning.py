@@ -1,21 +1,56 @@
 """Fine-tunings of a finished run: finished ones, the running one, and the form for the next."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import streamlit as st
 
 from retrofit_app import runs
-from retrofit_app.figures import difference, interval, percent
-from retrofit_app.figures.words import first_up, lettered
+from retrofit_app.address.rule import amount
+from retrofit_app.address.session import Scope
+from retrofit_app.figures import difference, escaped, interval, percent
+from retrofit_app.models.keep import keep
 from retrofit_app.runs import followups, methods
-from retrofit_app.runs.words import duration
-from retrofit_app.widgets import works
+from retrofit_app.widgets import controls, works
 from retrofit_app.widgets.errors import guarded
-from retrofit_core.runs.store import Work, notes_of
+from retrofit_app.widgets.works import Shelf
+from retrofit_core.runs.store import FINETUNING, Work
 
-from . import tuning_form
-from .tuning_form import TUNINGS
+MOST_EPOCHS, MOST_SEED, LEAST_RATE = 1000, 9999, 1e-6
+#: Help texts of the form's fields.
+HELP = {
+    "tune_epochs": "Passes over the training images. The learning rate falls to nearly 0 by epoch 10, 30, 70 and 150 and then "
+    "restarts, so these are good numbers of epochs. The paper takes 200.",
+    "tune_rate": "The highest learning rate, after each restart. The paper's is 0.0003 (0.00001 for Tiny-ImageNet).",
+    "tune_seed": "Decides which images are held out, their order and their augmentation. Same seed, same network.",
+}
 
+
+@dataclass(frozen=True)
+class TuningForm:
+    """What the form asks."""
+
+    tune_epochs: int = amount(30, 1, MOST_EPOCHS, "Epochs")
+    tune_rate: float = amount(3e-4, LEAST_RATE, 1.0, "Learning rate", digits=7, step=1e-4, format="%.6f")
+    tune_seed: int = amount(0, 0, MOST_SEED, "Seed")
+
+
+def _config(settings: Mapping[str, Any]) -> Any:
+    from retrofit_core.runs.finetunings import FinetuneConfig
+
+    return FinetuneConfig.from_json(settings)
+
+
+def _title(work: Work) -> str:
+    facts = work.settings
+    return f"{facts['epochs']} epochs, rate {facts['learning_rate']:g}, seed {facts['seed']}"
+
+
+TUNING = Scope("tuning")
+TUNINGS = Shelf(
+    FINETUNING, TUNING, "tuned", _config, _title, "the finished epochs are kept", "Continue", until_run=True
+)
 #: The session's key for the fine-tuning that has a tile above.
 TILE = "tuned-tile"
 
@@ -26,45 +61,28 @@ def tuning(entry: runs.Entry) -> None:
     """Draw the fused network's fine-tunings; nothing for methods that keep all networks."""
     if methods.keeps_parents(entry):
         return
-    every, chosen = TUNINGS.of(entry), tuning_form.shown_tuning(entry)
+    every, chosen = TUNINGS.shown(entry)
     if tile_of(chosen) != st.session_state.get(TILE):
         st.rerun()  # the tile above shows another fine-tuning
     if chosen is not None:
         st.header("What does fine-tuning add?", anchor=False)
-        one(entry, chosen, every)
-    tuning_form.form(entry, busy=chosen is not None and chosen.going)
+        works.piece(TUNINGS, entry, every, chosen, lambda: result(entry, chosen))
+    busy = chosen is not None and chosen.going
+    works.ask(TUNINGS, entry, "Fine-tune this network", lambda: asked(entry), busy=busy)
 
 
-def one(entry: runs.Entry, chosen: Work, every: Sequence[Work]) -> None:
-    """Draw a finished, running or stopped fine-tuning."""
-    works.chooser(TUNINGS, every, title, "All fine-tunings of this run, the newest first.")
-    if chosen.going:
-        works.watch(lambda: chosen.going, lambda: growing(chosen))
-        return
-    if followups.has_network(chosen):
-        st.markdown(finding(entry, chosen))
-    if chosen.state != "done":
-        works.stopped(TUNINGS, entry, chosen, every, part="the finished epochs are kept", label="Continue")
-    if followups.has_network(chosen):
-        with st.container(horizontal=True):
-            st.download_button(
-                "Fine-tuned network",
-                (chosen.folder / followups.TUNED).read_bytes,
-                f"{entry.name}-{chosen.name}-tuned.safetensors",
-                key="get-tuned",
-                on_click="ignore",
-                icon=":material/download:",
-                help="The checkpoint with its configuration, classes and normalisation, as `retrofit evaluate` takes it.",
-            )
-            if chosen.state == "done":
-                works.delete(TUNINGS, entry, chosen, every)
-
-
-def title(work: Work) -> str:
-    """A fine-tuning's title in the list."""
-    facts = work.settings
-    precision = "" if facts["precision"] == "auto" else f", {facts['precision']}"
-    return f"{facts['epochs']} epochs, rate {facts['learning_rate']:g}{precision}, seed {facts['seed']}"
+def result(entry: runs.Entry, work: Work) -> None:
+    """Draw what a finished fine-tuning brought, and its network."""
+    st.markdown(finding(entry, work))
+    st.download_button(
+        "Fine-tuned network",
+        (work.folder / followups.TUNED).read_bytes,
+        f"{entry.name}-{work.name}-tuned.safetensors",
+        key="get-tuned",
+        on_click="ignore",
+        icon=":material/download:",
+        help="The checkpoint with its configuration, classes and normalisation, as `retrofit evaluate` takes it.",
+    )
 
 
 def tile_of(work: Work | None) -> str:
@@ -96,25 +114,29 @@ def finding(entry: runs.Entry, work: Work) -> str:
     return f"{words}{', ' if compared else ''}{', '.join(compared)}."
 
 
-def growing(work: Work) -> None:
-    """Draw the progress."""
-    share, words = progress(work)
-    stops = "Stops after the current step. Finished epochs are kept, and you can continue later."
-    works.progress(work.folder, share, words, stops, "cancel-tuning")
+def asked(entry: runs.Entry) -> tuple[Any, str]:
+    """Draw epochs, seed and rate; return the `FinetuneConfig`, and which images it takes.
+
+    Raises:
+        ValueError: as `plan_finetuning`.
+    """
+    from retrofit_core.runs.finetunings import FinetuneConfig, plan_finetuning
+
+    form = TUNING.read(TuningForm)
+    with st.container(key="fuse-grid-tuning"):  # see style.css
+        controls.ask(TUNING, HELP, "tune_epochs", "tune_seed", "tune_rate")
+    config = FinetuneConfig(epochs=form.tune_epochs, learning_rate=form.tune_rate, seed=form.tune_seed)
+    plan = plan_finetuning(config, *_material(entry))
+    held_out = len(plan.held_out)
+    return config, (
+        f"On **all {len(plan.images):,} training images** of {escaped(plan.images.name)}, whichever network saw them: it trains "
+        f"on {len(plan.images) - held_out:,}, and {held_out:,} held-out images decide which epoch is kept."
+    )
 
 
-def progress(work: Work) -> tuple[float, str]:
-    """The share done, and the line beside the bar."""
-    notes = notes_of(work.folder)
-    if not work.has_content:
-        return 0.0, "Reading the network and its images…"
-    curve = followups.curve(work)
-    seconds, stage = curve["seconds"], str(notes.get("name", "starting"))
-    done = curve["history"][-1]["epoch"] if curve["history"] else 0
-    share = min((notes.get("index") or 0) / (notes.get("total") or 1), 1.0)
-    if not done:
-        return share, f"{first_up(lettered(stage))}…"
-    about = f" · about {duration(seconds * (1 - share) / share)} left" if 0 < share < 1 else ""
-    loss = curve["history"][-1]["loss"]
-    said = f", loss {loss:.3g}" if loss is not None else ""
-    return share, f"Epoch {done} of {curve['epochs']} is done{said} · {duration(seconds)}{about}"
+@keep(1, "Reading the network and its data…")
+def _material(entry: runs.Entry) -> Any:
+    """A finished run and its training images."""
+    from retrofit_core.runs.finetunings import read_run_to_tune
+
+    return read_run_to_tune(entry.folder, entry.base)

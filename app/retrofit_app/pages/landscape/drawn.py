@@ -1,78 +1,118 @@
-"""A measured landscape: both planes, one line between two networks, flatness and recipe."""
+"""A measured landscape: both planes, one line between two networks, flatness and recipe; and its lecture."""
 
-from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, claimed, escaped, headline, landscape_plane, loss_path, percent
-from retrofit_app.figures.landscape import (
-    KINDS,
-    average_words,
-    better_words,
-    caption,
-    paths_of,
-    plane_words,
-    rises_words,
-    short,
-)
+from retrofit_app.address.rule import option
+from retrofit_app.figures import Palette, claimed, escaped, headline, percent
+from retrofit_app.figures.landscape import KINDS, average_words, caption, plane_words, rises_words, short
 from retrofit_app.shell import navigation
+from retrofit_app.shell.lectures import Slide
+from retrofit_app.widgets import pictures, readings
 from retrofit_core.runs.store import Work
 
-from . import parameters, readings, taking
-from .parameters import LANDSCAPE, Drawing
+from .form import LANDSCAPE
 
 BESIDE = (
     "The loss may be lower beside a network than at it: a network is sure of itself even on classes that it never saw, which "
     "costs loss, and a mixture is less sure."
 )
-HEADINGS = {"loss": "**Loss**: dark is low", "accuracy": "**Accuracy**: dark is high"}
+#: Lines between each two of the three networks.
+LINES = ("0", "1", "2")
+#: px, the pictures' height on a lecture's page of 1280 x 720, which grows with the window.
+HEIGHT = 572
 
 
-def landscape(
-    entry: runs.Entry,
-    palette: Palette,
-    work: Work,
-    look: Drawing,
-    chooser: Callable[[], None],
-) -> None:
+def landscape(entry: runs.Entry, palette: Palette, work: Work) -> None:
     """Draw one landscape's pictures.
 
     Raises:
         ValueError: it is damaged.
     """
-    survey = readings.survey_of(work)
-    paths = paths_of(survey)
+    survey = readings.survey(work)
+    average, ends = average_words(survey), [(line.first, line.last) for line in survey.paths]
+    line = int(LANDSCAPE.one(option("path", LINES, "0", "line between two networks")))
+    first, last = path = ends[line]
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="landscape-finding"):
-        average = average_words(survey)
         st.markdown(claimed(average or headline(survey)), width="stretch")
         navigation.link(
             "learn", "What is this?", "The page Learn shows on small networks why averaging fails.", at="step=2"
         )
-    said = [
-        "Every point of the plane is a network, too: a mixture of the three.",
-        better_words(survey),
-        other_images(entry, survey),
-        headline(survey) if average else "",
-    ]
-    st.markdown(escaped(" ".join(filter(None, said))))
-    controls(paths, chooser)
-    with st.container(key="planes"):
-        for column, kind in zip(st.columns(2, gap="small"), KINDS, strict=True):
-            with column:
-                plane(entry, palette, survey, kind, look)
+    st.markdown(escaped(f"{other_images(entry, survey)} {headline(survey) if average else ''}"))
+    st.segmented_control(
+        "Line between",
+        LINES,
+        **LANDSCAPE.control("path"),
+        required=True,
+        format_func=lambda index: " – ".join(map(short, ends[int(index)])),
+        help="The straight line whose losses are drawn below.",
+    )
+    planes(entry, palette, work, path=path)
     st.caption(
-        escaped(caption(survey)) + " Both axes count in distances between weights.",
+        f"Every point is a network, too: a mixture of the three. {escaped(caption(survey))}",
         help="The number at a mark is the network's own loss or accuracy, with its own BatchNorm statistics. Between the points "
-        "of the grid the picture is interpolated.",
+        "of the grid the picture is interpolated. Both axes count in distances between weights.",
     )
     left, right = st.columns(2, gap="large")
     with left:
-        line(entry, palette, survey, int(look.path))
+        st.header(
+            f"From {escaped(short(first))} to {escaped(short(last))} in a straight line", anchor=False, help=BESIDE
+        )
+        picture = pictures.picture(entry, "path", palette, work=work, line=line)
+        widgets.chart("landscape-line", picture, entry, heading="")
     with right:
         flatness(survey)
-        taking.everything(entry, work)
+
+
+def planes(entry: runs.Entry, palette: Palette, work: Work, ratio: float = 0.0, **look: Any) -> None:
+    """Draw loss and accuracy side by side.
+
+    Args:
+        ratio: the scale of a lecture's page relative to 1280 x 720; 0 for none.
+        look: options of `landscape_plane`.
+    """
+    look["large"] = (round(HEIGHT * ratio), ratio) if ratio else None
+    with st.container(key="landscape" if ratio else "planes"):
+        for column, kind in zip(st.columns(2, gap="small"), KINDS, strict=True):
+            with column:
+                widgets.chart(
+                    f"landscape-{kind}",
+                    pictures.picture(entry, kind, palette, work=work, **look),
+                    entry,
+                    heading=f"**{pictures.CHARTS[kind].question}**",
+                    below="",
+                    reading=escaped(plane_words(readings.survey(work), kind)),
+                    bare=bool(ratio),
+                    height="stretch",
+                )
+
+
+def slides(entry: runs.Entry, palette: Palette, work: Work) -> list[Slide]:
+    """A lecture's slides: what is half way, and whether there is a barrier, both on the planes.
+
+    Raises:
+        ValueError: the landscape is damaged.
+    """
+    survey = readings.survey(work)
+    told = {
+        "half way": ("What is half way between the networks?", average_words(survey)),
+        "barrier": ("Is there a barrier between the networks?", headline(survey)),
+    }
+    worst = max(survey.paths, key=lambda path: path.barrier)
+    lines = {"half way": None, "barrier": (worst.first, worst.last)}
+    return [
+        Slide(
+            name,
+            question,
+            escaped(finding),
+            1,
+            lambda shown, ratio, line=lines[name]: planes(entry, palette, work, ratio, hidden=not shown, path=line),
+        )
+        for name, (question, finding) in told.items()
+        if finding
+    ]
 
 
 def other_images(entry: runs.Entry, survey: Any) -> str:
@@ -85,49 +125,6 @@ def other_images(entry: runs.Entry, survey: Any) -> str:
         f"All numbers here are measured on {facts['images']:,} images ({facts['split']}); on all {known['samples']:,} test "
         f"images, as on Fuse, the average has {percent(known['accuracy'])}."
     )
-
-
-def controls(paths: list[tuple[str, str]], chooser: Callable[[], None]) -> None:
-    """Draw the choice of landscape and line."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        chooser()
-        line_between(paths, "The straight line whose losses are drawn below.")
-
-
-def line_between(paths: list[tuple[str, str]], help: str, **look: Any) -> None:
-    """Draw the choice of the line between two networks."""
-    st.segmented_control(
-        "Line between",
-        parameters.PATHS,
-        **LANDSCAPE.control("path"),
-        required=True,
-        format_func=lambda index: " – ".join(map(short, paths[int(index)])),
-        help=help,
-        **look,
-    )
-
-
-def plane(entry: runs.Entry, palette: Palette, survey: Any, kind: str, look: Drawing) -> None:
-    """Draw one of the two pictures."""
-    path = paths_of(survey)[int(look.path)]
-    widgets.chart(
-        f"landscape-{kind}",
-        lambda colours: landscape_plane(survey, kind, colours, path=path),
-        palette,
-        entry,
-        heading=HEADINGS[kind],
-        below="",
-        reading=escaped(plane_words(survey, kind)),
-        height="stretch",
-    )
-
-
-def line(entry: runs.Entry, palette: Palette, survey: Any, index: int) -> None:
-    """Draw loss and accuracy along the chosen line."""
-    first, last = paths_of(survey)[index]
-    path = next(each for each in survey.paths if (each.first, each.last) == (first, last))
-    st.header(f"From {escaped(short(first))} to {escaped(short(last))} in a straight line", anchor=False, help=BESIDE)
-    widgets.chart("landscape-line", lambda colours: loss_path(path, colours), palette, entry, heading="")
 
 
 def flatness(survey: Any) -> None:

@@ -15,7 +15,7 @@ def grouping(view: View) -> None:
     """Draw the chosen view, and its picked neurons."""
     report = view.report
     classes = ", one for each class" if view.joins_classes else ""
-    view.say(
+    st.markdown(
         f"The {sum(report.widths)} neurons become {report.width} groups{classes}. What a group's members do not share is the "
         f"grouping error. {view.far}"
     )
@@ -33,7 +33,23 @@ def grouping(view: View) -> None:
                 controls.switch(LEVELS, "score", "Importance score", {score: title(score) for score in view.scores})
     (ribbon if view.look.view == "ribbon" else planes)(view)
     if not view.lecture:
+        agreement(view)
         view.missing()
+
+
+def agreement(view: View) -> None:
+    """Say how much the other scores' groups are like those of the run."""
+    from sklearn.metrics import adjusted_rand_score
+
+    own = readings.grouping(view.entry, view.index).labels
+    each = [
+        f"{title(score)} {figures.number(adjusted_rand_score(own, other.labels), 2)}"
+        for score in view.scores
+        if not view.of_run(score) and (other := readings.grouping(view.entry, view.index, score))
+    ]
+    if each:
+        help = "1: the same groups; 0: no more alike than by chance. Notebook 51 compares scores with two seeds of one score."
+        st.markdown(escaped(f"Adjusted Rand index with the groups of this run: {figures.listing(each)}."), help=help)
 
 
 def ribbon(view: View) -> None:

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import Palette, claimed, escaped
+from retrofit_app.figures import Palette, escaped
 from retrofit_app.runs import methods
 from retrofit_app.runs.levels import Overview, report_of
 from retrofit_app.shell import lectures, picker
-from retrofit_app.widgets import copies, example, pictures, readings
+from retrofit_app.widgets import example, pictures, readings, works
 from retrofit_app.widgets.errors import guarded
+from retrofit_core.runs.store import notes_of
 
-from . import analysing, parameters, stepper
+from . import parameters, stepper
 from .parameters import Where
 from .reading import how_to_read
 from .steps import DRAWN
@@ -54,24 +55,21 @@ def body(entry: runs.Entry, palette: Palette) -> None:
             network(entry, overview, palette, index, names, ratio)
             level(entry, overview, palette, index, where, ratio)
             return
-        above = st.container(gap="xsmall")
-
-        def draw_network() -> None:
-            with above:
-                network(entry, overview, palette, index, names)
-
-        def draw_level() -> None:
-            st.header("What happens inside one level?", anchor=False)
-            stepper.stepper(names, index)
-            level(entry, overview, palette, index, where)
-
-        # First all levels, which need no torch; on later visits first the new level's pictures.
-        parts = [draw_network, draw_level]
-        for draw in reversed(parts) if st.session_state.get("levels-of") == entry.name else parts:
-            draw()
-        st.session_state["levels-of"] = entry.name
+        network(entry, overview, palette, index, names)
+        st.header("What happens inside one level?", anchor=False)
+        stepper.stepper(names, index)
+        level(entry, overview, palette, index, where)
     st.divider()
-    everything(entry, overview)
+    st.download_button(
+        "Report of all levels (CSV)",
+        lambda: widgets.csv(report_of(overview), entry),
+        f"{entry.name}-levels.csv",
+        "text/csv",
+        on_click="ignore",
+        icon=":material/download:",
+        help="Widths, errors (and their shares of the importance-weighted energy), ridge, form of the fit, accuracy and "
+        "seconds of every level.",
+    )
 
 
 def empty(entry: runs.Entry) -> None:
@@ -98,7 +96,6 @@ def network(
     Args:
         lecture: the scale of a lecture's page relative to 1280 x 720; 0 for none.
     """
-    heading = "" if lecture else claimed(pictures.picture(entry, "levels", palette, index).caption)
     large = {"large": (round(NETWORK * lecture), lecture)} if lecture else {}
 
     def go() -> None:
@@ -108,11 +105,8 @@ def network(
 
     widgets.chart(
         "strip",
-        lambda colours: pictures.picture(entry, "levels", colours, index, **large),
-        palette,
+        pictures.picture(entry, "levels", palette, index, **large),
         entry,
-        heading=heading,
-        below="",
         bare=bool(lecture),
         on_select=go,
         selection_mode="points",
@@ -152,36 +146,30 @@ def level(
         lecture=lecture,
     )
     if not lecture:
-        with st.container(horizontal=True, vertical_alignment="center", gap="small", key="facts"):
-            st.markdown(stepper.facts(entry, overview, index), width="stretch")
-            help = "What the pictures of the levels and of this step mean."
-            reads = widgets.unfolds("How to read this", "how-to-read", help, quiet=True)
-        if reads:
+        st.markdown(stepper.facts(entry, overview, index))
+        with st.expander("How to read this"):
             how_to_read(view, overview, where.step)
         if analysed is None:
-            analysing.panel(entry)
+            without_analysis(entry)
     DRAWN[where.step](view)
     if not lecture:
         example.follow(entry, palette, report.name)
 
 
-# --- downloads ------------------------------------------------------------------------------------
-
-
-def everything(entry: runs.Entry, overview: Overview) -> None:
-    """Draw link, report, and the run as a command, made when the box is opened."""
-    box = st.expander("Take it with you", icon=":material/download:", key="levels-take", on_change="rerun")
-    if not box.open:
-        return
-    with box:
-        st.download_button(
-            "Report of all levels (CSV)",
-            lambda: widgets.csv(report_of(overview), entry),
-            f"{entry.name}-levels.csv",
-            "text/csv",
-            on_click="ignore",
-            icon=":material/download:",
-            help="Widths, errors (and their shares of the importance-weighted energy), ridge, form of the fit, accuracy and "
-            "seconds of every level.",
+def without_analysis(entry: runs.Entry) -> None:
+    """Draw the progress of the analysis, or the command that adds it."""
+    if not methods.goes_level_by_level(entry):
+        widgets.why(
+            f"{methods.why_no_analysis(entry)}, so it has no analysis. Only methods that fit each level have "
+            "other scores' groupings, accuracies after each level, and targets."
         )
-        copies.command(copies.of_entry(entry), copies.GIVES.format(runs.where(entry)))
+        return
+    if entry.analysing:
+        works.follow(lambda: entry.analysing, entry.folder, "cancel-analysis", "analysis")
+        return
+    works.ended(str(notes_of(entry.folder).get("state")), entry.folder, "nothing of the analysis is kept")
+    widgets.why(
+        "This run has no analysis. Other scores' groupings, the accuracy after each level and targets are computed once, in about "
+        f"the time of the fusion, by this command, {runs.where(entry)}:"
+    )
+    st.code(f"retrofit fuse --record {works.record_of(entry)} --analyse", language="bash", wrap_lines=True)

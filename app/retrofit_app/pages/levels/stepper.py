@@ -94,7 +94,7 @@ def facts(entry: runs.Entry, overview: Overview, index: int, lecture: bool = Fal
         f"error: grouping {percent(100 * row['grouping share'])}"
         + ("" if row["form"] == "aligned" else f", approximation {percent(100 * row['approximation share'])}"),
     ]
-    if overview.measured:
+    if overview.course:
         of_all = entry.metrics.get("networks", {}).get("fused", {}).get("samples", 0)
         part = f" on {overview.samples:,} of the {of_all:,} test images" if overview.samples < of_all else ""
         words.append(f"accuracy {percent(overview.accuracy[index])} → {percent(overview.accuracy[index + 1])}{part}")

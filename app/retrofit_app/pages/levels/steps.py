@@ -5,18 +5,18 @@ import streamlit as st
 
 from retrofit_app import figures, runs, widgets
 from retrofit_app.figures import Neurons, escaped, title
-from retrofit_app.models import outputs, sources
+from retrofit_app.models import sources
 from retrofit_app.runs import methods
 from retrofit_app.widgets import pictures, readings
 
 from .grouping import grouping
 from .parameters import LEVELS
-from .view import HEIGHT, View
+from .view import View
 
 
 def activations(view: View) -> None:
     """Draw how the neurons respond."""
-    view.say(
+    st.markdown(
         "Neurons that respond alike to the same samples are close together, whichever network they come from. They are worth "
         "merging."
     )
@@ -25,7 +25,7 @@ def activations(view: View) -> None:
 
 def importance(view: View) -> None:
     """Draw how much each neuron counts."""
-    view.say(
+    st.markdown(
         "Importance says how much of a network's decisions pass through a neuron. It weighs the neuron in its group and in every "
         "error."
     )
@@ -40,13 +40,13 @@ def importance(view: View) -> None:
 def targets(view: View) -> None:
     """Draw a fused neuron's target."""
     if "heads" in view.report.grouping:
-        view.say(
+        st.markdown(
             "Each fused head keeps the directions of its heads that matter most for where they attend. Such a direction, a "
             "mixture of all their neurons, is the target of a fused neuron."
         )
         return
     aligned = view.report.form == "aligned"
-    view.say(
+    st.markdown(
         "Each fused neuron has the mean of its group's weights. This method fits nothing, so there are no targets."
         if aligned
         else "Each group's target is the importance-weighted mean of its members' outputs. The fused neuron should reproduce it. "
@@ -59,28 +59,16 @@ def targets(view: View) -> None:
         one_neuron(run)
         st.markdown(figures.members_words(run, neuron))
     try:
-        answers = outputs.outputs(view.entry, view.index)
+        view.chart("members", f"**{pictures.CHARTS['members'].question}** Group {neuron}", neuron=neuron)
     except (OSError, ValueError, KeyError) as error:
         text = runs.without_folders(error, sources.located(sources.source_of(view.entry).data), view.entry.base)
         widgets.why(f"The outputs are not shown: {text}")
         return
-
-    def draw(colours: figures.Palette) -> figures.Picture:
-        picture = figures.members_and_target(run, neuron, answers, colours)
-        return figures.enlarged(picture, view.tall(HEIGHT), view.lecture) if view.lecture else picture
-
-    widgets.chart(
-        "members",
-        draw,
-        view.palette,
-        view.entry,
-        heading=f"**What do the members of group {neuron} put out, and what is their weighted mean?**",
-        bare=bool(view.lecture),
-    )
-    view.note(
-        f"Each sample is one of {len(answers):,} test images; of convolutions and tokens, a position drawn at random. "
-        "The fusion uses all positions of the fusion samples."
-    )
+    if not view.lecture:
+        st.caption(
+            "Each sample is a test image; of convolutions and tokens, a position drawn at random. The fusion uses all positions "
+            "of the fusion samples."
+        )
 
 
 def one_neuron(run: Neurons) -> None:
@@ -109,7 +97,7 @@ def fit(view: View) -> None:
         )
         return
     how = "Gradient descent finds" if report.form == "gradient" else "A closed form gives"
-    view.say(
+    st.markdown(
         f"{how} the weights that bring the fused level close to its targets. The approximation error is the distance that "
         "remains."
         if methods.is_fitted(view.entry)

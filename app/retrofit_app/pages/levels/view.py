@@ -12,9 +12,8 @@ from retrofit_app.widgets import pictures, readings
 
 from .parameters import Look
 
-#: Heights in px on a lecture's page of 1280 x 720, which grows with the window: all levels, a picture, a picture with
-#: a key below, and a line.
-NETWORK, HEIGHT, WITH_KEY, LINE = 206, 348, 306, 30
+#: Heights in px on a lecture's page of 1280 x 720, which grows with the window: all levels, and a picture.
+NETWORK, HEIGHT = 206, 348
 
 
 @dataclass(frozen=True)
@@ -53,26 +52,12 @@ class View:
             "almost no error."
         )
 
-    def say(self, text: str) -> None:
-        """Draw what a step is about."""
-        st.markdown(text)
-
-    def note(self, text: str, **options: Any) -> None:
-        """Draw small print, except in a lecture."""
-        if not self.lecture:
-            st.caption(text, **options)
-
-    def tall(self, height: int) -> int:
-        """px of a lecture's picture from its height on a page of 1280 x 720."""
-        return round(height * self.lecture)
-
     def chart(
         self,
         name: str,
         heading: str = "",
         *,
         key: str = "",
-        below: str | None = None,
         reading: str = "",
         **options: Any,
     ) -> None:
@@ -83,14 +68,12 @@ class View:
             options: the chart's own.
         """
         if self.lecture:
-            options["large"] = (self.tall(HEIGHT), self.lecture)
+            options["large"] = (round(HEIGHT * self.lecture), self.lecture)
         widgets.chart(
             key or name,
-            lambda colours: pictures.picture(self.entry, name, colours, self.index, **options),
-            self.palette,
+            pictures.picture(self.entry, name, self.palette, self.index, **options),
             self.entry,
             heading=heading or f"**{pictures.CHARTS[name].question}**",
-            below=below,
             reading=reading,
             bare=bool(self.lecture),
         )
@@ -102,5 +85,5 @@ class View:
     def missing(self) -> None:
         """Draw which scores are missing, and why."""
         for score, reason in self.without.items():
-            if score != "accuracy":
-                self.note(escaped(f"{title(score)} is missing: {reason}"))
+            if score != "accuracy" and not self.lecture:
+                st.caption(escaped(f"{title(score)} is missing: {reason}"))

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -39,17 +38,17 @@ def every(stamp: Stamp, palette: Palette) -> None:
         f"**Of {len(decided)} comparable claims of the paper {agreed} agreed, {undecided} undecided, {contradicted} "
         f"contradicted.**  \nOf {summary.numbers} numbers that the paper prints, {summary.measured()} are measured."
     )
-    if widgets.unfolds("How to read this", "paper-reading", "What a claim is."):
+    with st.expander("How to read this"):
         st.caption(escaped(READING))
-    origin = widgets.Several("paper", f"All tables of the paper; retrofit-workbench {runs.library()}")
+    origin = f"All tables of the paper; retrofit-workbench {runs.library()}"
     places = [place for _ in range(3) for place in st.columns(2, gap="medium")]  # in this order on a phone, too
     for (name, question), place in zip(QUESTIONS.items(), places, strict=False):
         claims = answer(question, summary)
         heading = f"**{question.words}** {escaped(answer_words(claims))}"
         with place:
             if claims:
-                draw = partial(question_dots, question, claims)
-                widgets.chart(f"paper-{name}", draw, palette, origin, heading=heading, below="")
+                picture = question_dots(question, claims, palette)
+                widgets.chart(f"paper-{name}", picture, origin, heading=heading, below="")
             else:
                 st.markdown(heading)
     st.header("Table by table", anchor=False)

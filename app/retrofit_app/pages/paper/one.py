@@ -9,7 +9,7 @@ from retrofit_app.figures import Palette, escaped
 from retrofit_app.figures.paper.cells import cell_name, cells
 from retrofit_app.runs import paper
 from retrofit_app.runs.paper import Shown, Stamp
-from retrofit_app.widgets import copies, tables
+from retrofit_app.widgets import tables
 from retrofit_app.widgets.choosing import choosing
 
 from . import parameters, recipe
@@ -52,14 +52,21 @@ def one(stamp: Stamp, palette: Palette) -> None:
 
 
 def files(stamp: Stamp, names: list[str], stem: str) -> None:
-    """Draw buttons for the report of some tables, written when pressed."""
+    """Draw the button for the report of some tables, written when pressed."""
     from retrofit_core.experiments.report import markdown
 
     def content() -> bytes:
         return markdown(paper.report(tables.results(stamp)[0], names)).encode()
 
-    formats = [("Markdown", "md", content)]
-    copies.files("Download the tables", f"paper-{stem}", stem, formats, "all columns, and how many claims hold.")
+    st.download_button(
+        "Download the tables",
+        content,
+        f"paper-{stem}.md",
+        on_click="ignore",
+        key=f"take-{stem}",
+        icon=":material/download:",
+        help="Markdown, all columns, and how many claims hold.",
+    )
 
 
 def filters(shown: Shown) -> None:
