@@ -169,7 +169,7 @@ def without_analysis(entry: runs.Entry) -> None:
         return
     works.ended(str(notes_of(entry.folder).get("state")), entry.folder, "nothing of the analysis is kept")
     widgets.why(
-        "This run has no analysis. Other scores' groupings, the accuracy after each level and targets are computed once, in about "
-        f"the time of the fusion, by this command, {runs.where(entry)}:"
+        "This run has no analysis. Other scores' groupings, the accuracy after each level and targets are computed once, in "
+        f"about the time of the fusion, by this command, {runs.where(entry)}:"
     )
     st.code(f"retrofit fuse --record {works.record_of(entry)} --analyse", language="bash", wrap_lines=True)
