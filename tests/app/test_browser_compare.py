@@ -27,4 +27,4 @@ def test_ticked_runs_lead_to_the_page(open_page):
     link.click()
     page.wait_for_url("**/compare?*runs=*")
     drawn(page)
-    page.get_by_text("KF-Linear, conductance gets").wait_for()
+    page.get_by_text("KF-Linear, conductance, toward=zero gets").wait_for()

@@ -23,12 +23,19 @@ def test_a_useful_pair_is_compared_where_nothing_was_chosen(runs_folder):
     page = open_page()
     assert clean(page) and not page.query_params.get("runs")
     table, settings = (each.value for each in page.dataframe)
-    rows = ["HF-Linear, conductance", "KF-Linear, conductance", "network A", "network B", "ensemble", "plain average"]
+    rows = [
+        "HF-Linear, conductance, toward=zero",
+        "KF-Linear, conductance, toward=zero",
+        "network A",
+        "network B",
+        "ensemble",
+        "plain average",
+    ]
     assert list(table["network"]) == rows
     assert "2 cnn networks (sharded split) on digits, 359 test images" in words(page)
     assert list(table["seeds"]) == ["1", "1", "", "", "", ""] and list(table["accuracy %"])[:2] == ["93.0", "93.0"]
     assert list(settings.loc["grouping"]) == ["hungarian", "kmeans"] and "ridge" not in settings.index
-    said = "HF-Linear, conductance and KF-Linear, conductance are tied with"
+    said = "HF-Linear, conductance, toward=zero and KF-Linear, conductance, toward=zero are tied with"
     assert said in words(page) and "All other settings are the same." in words(page)
     assert len(pictures(page)) == 1
 
