@@ -38,6 +38,7 @@ def by_captum(attribute, x, axis=1):
     return values / values.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["conductance", "deeplift"])
 def test_attributions_are_those_of_captum(kind):
     from captum.attr import LayerConductance, LayerDeepLift

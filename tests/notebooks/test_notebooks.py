@@ -125,6 +125,7 @@ def test_committed_notebooks_are_the_executed_sources_and_show_in_plain_jupyterl
     assert not ABSOLUTE.search(text)
 
 
+@pytest.mark.slow
 def test_a_parameter_that_a_notebook_lacks_is_named(executing: Any) -> None:
     with pytest.raises(ValueError, match="10_vgg11_noniid.py has no parameter 'SCALES'"):
         executing.execute(ROOT / "notebooks" / "10_vgg11_noniid.py", {"SCALES": "smoke"})
