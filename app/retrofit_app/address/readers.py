@@ -82,19 +82,3 @@ class Series:
     def write(self, values: tuple[Any, ...]) -> str:
         """Their text."""
         return self.sign.join(map(str, values))
-
-
-@dataclass(frozen=True)
-class Switch:
-    """On ("1") or off ("")."""
-
-    what: str
-
-    def __call__(self, text: str) -> bool:
-        if text not in ("", "1"):
-            raise ValueError(f"no such {self.what} (1)")
-        return bool(text)
-
-    def write(self, is_on: bool) -> str:
-        """Its text."""
-        return "1" if is_on else ""

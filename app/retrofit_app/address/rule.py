@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from .readers import Reader, Switch, number, one_of, path
+from .readers import Reader, number, one_of, path
 
 #: Most characters of a value; longer ones are nonsense. Every second of 2,000 neurons has to fit.
 LONGEST = 8000
@@ -54,11 +54,6 @@ def option(name: str, options: Sequence[str], default: str, what: str, **ends: b
 def declared(default: Any, read: Reader, **more: Any) -> Any:
     """A field of a page's frozen value that the address holds; see `parameters_of`, and `Parameter` for the rest."""
     return field(default=default, metadata={"read": read, **more})
-
-
-def switch(what: str) -> Any:
-    """A `declared` field that is on or off (the default)."""
-    return declared(False, Switch(what))
 
 
 def parameters_of(value: Any) -> list[Parameter]:

@@ -88,10 +88,6 @@ class Scope:
         """A parameter's value as last read or written, whatever its widget holds."""
         return self._memory().values[name]
 
-    def knows(self, name: str) -> bool:
-        """Whether the page has read a parameter of this name."""
-        return name in self._memory().parameters
-
     def change(self, **values: Any) -> None:
         """Write parameters in one history entry. In the middle of a page, let it run again."""
         memory = self._memory()

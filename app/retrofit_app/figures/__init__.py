@@ -20,7 +20,6 @@ from .single import (
     explained,
     fit_scatter,
     members_and_target,
-    members_words,
     score_histogram,
 )
 from .tiles import KNOWN, Tile, tiles

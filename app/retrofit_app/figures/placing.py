@@ -16,20 +16,9 @@ def shared(one: Box, other: Box) -> float:
     return max(across, 0.0) * max(up, 0.0)
 
 
-def placed(
-    marks: Sequence[Box],
-    choices: Sequence[Mapping[Place, Box]],
-    frame: Box,
-    *,
-    always: bool = False,
-) -> list[Place | None]:
-    """Each label's place: the first of its choices that is free and within the frame.
-
-    Args:
-        always: put a label without a free place where it covers least; otherwise its place is None.
-    """
-    taken = list(marks)
-    places: list[Place | None] = [None] * len(marks)
+def placed(marks: Sequence[Box], choices: Sequence[Mapping[Place, Box]], frame: Box) -> list[Place]:
+    """Each label's place: the first of its choices that is free and within the frame, else where it covers least."""
+    taken, places = list(marks), []
     for index in range(len(marks)):
         prices = {}
         for place, (left, low, right, high) in choices[index].items():
@@ -38,7 +27,6 @@ def placed(
             if prices[place] < LEAST:
                 break
         best = min(prices, key=prices.__getitem__)
-        if always or prices[best] < LEAST:
-            places[index] = best
-            taken.append(choices[index][best])
+        places.append(best)
+        taken.append(choices[index][best])
     return places

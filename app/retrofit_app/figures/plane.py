@@ -10,7 +10,7 @@ from .drawing import BARE, Trace, axis, mark, picture_of, scatter
 from .neurons import NAMED, Neurons, counterparts
 from .palette import SHAPES, Palette
 from .picture import Picture
-from .words import network, number, percent
+from .words import network, percent
 
 #: Shares of half the frame: the size of a spot, and the distance between neurons drawn at one spot.
 SPOT, BESIDE = 0.004, 0.08
@@ -116,12 +116,7 @@ def activations(grouped: Neurons, palette: Palette, *, height: int) -> Picture:
         traces.append(scatter(x, y, "markers", tip, name=network(parent), customdata=numbers, marker=marker))
     off = int((~look.inside).sum())
     facts = f"{' + '.join(map(str, grouped.widths))} neurons" + (f" · {off} outside the frame" if off else "")
-    middles = [grouped.points[grouped.parents == parent].mean(0) for parent in range(len(grouped.widths))]
-    apart = float(np.linalg.norm(middles[0] - middles[-1])) / max(float(grouped.points.std()), 1e-300)
-    alt = (
-        f"Scatter plot of the neurons of level {grouped.name} on two principal components, by network: {facts}. The first and "
-        f"the last network's centres are {number(apart)} standard deviations apart"
-    )
+    alt = f"Scatter plot of the neurons of level {grouped.name} on two principal components, by network: {facts}"
     caption = f"{facts} · PCA hides {percent(100 * grouped.hidden, 0)}"
     legend = {"showlegend": True, "legend": {"y": 1.0}}
     return square(traces, grouped, look, palette, height, alt, caption, top=34, **legend)

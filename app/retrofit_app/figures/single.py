@@ -6,7 +6,7 @@ from .drawing import axis, bars, edge, line, mark, picture_of, scatter
 from .neurons import Neurons
 from .palette import SHAPES, Palette
 from .picture import Picture
-from .words import listing, network, number, percent
+from .words import network, number, percent
 
 #: A neuron below this share of the mean counts as unused.
 FAINT = 0.01
@@ -143,12 +143,3 @@ def explained(targets: np.ndarray, outputs: np.ndarray) -> float | None:
     """R² of outputs as predictions of targets; None for a constant target."""
     total = float(((targets - targets.mean()) ** 2).sum())
     return 1 - float(((targets - outputs) ** 2).sum()) / total if total > 0 else None
-
-
-def members_words(grouped: Neurons, cluster: int) -> str:
-    """A cluster's members in words."""
-    counts = np.bincount(grouped.parents[grouped.labels == cluster])
-    members = [f"{count} of {network(parent)}" for parent, count in enumerate(counts.tolist()) if count]
-    if not members:
-        return f"Group {cluster} is empty."
-    return f"Group {cluster} has {counts.sum()} member{'s' if counts.sum() > 1 else ''}: {listing(members)}."

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import streamlit as st
 
 from retrofit_app import widgets
-from retrofit_app.address.readers import number
-from retrofit_app.address.rule import declared, switch
+from retrofit_app.address.readers import number, one_of
+from retrofit_app.address.rule import declared
 from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
 from retrofit_app.figures.words import first_up
@@ -31,7 +31,8 @@ MOST = 99
 class Lecture:
     """A lecture's state in the address."""
 
-    lecture: bool = switch("lecture mode")
+    lecture: str = declared("", one_of(("", "1"), "lecture mode (1)"))
+    """ "1" while it is on"""
     slide: int = declared(1, number(1, MOST, 0))
     """Counted from 1, on pages made of slides"""
     shown: int = declared(0, number(0, MOST, 0))
@@ -90,7 +91,7 @@ def way_in(shows: str, turns: str, keys: str = "") -> None:
 
 def toggle() -> None:
     """Enter or leave lecture mode; for callbacks."""
-    LECTURE.change(lecture=not LECTURE.current("lecture"), slide=1, shown=0)
+    LECTURE.change(lecture="" if LECTURE.current("lecture") else "1", slide=1, shown=0)
 
 
 def begin() -> float:

@@ -38,11 +38,13 @@ def draw(
         st.text_input(control.label, **look, **scope.control(name, read))
 
 
-def switch(scope: Scope, name: str, label: str, names: Mapping[str, str], help: str | None = None) -> None:
+def switch(
+    scope: Scope, name: str, label: str, names: Mapping[str, str], help: str | None = None, seen: bool = False
+) -> None:
     """Draw the switch between a parameter's values.
 
     Args:
-        label: for screen readers.
+        label: for screen readers or, if it is `seen`, above the switch.
         names: value -> its title.
     """
     st.segmented_control(
@@ -51,7 +53,7 @@ def switch(scope: Scope, name: str, label: str, names: Mapping[str, str], help: 
         **scope.control(name),
         required=True,
         format_func=names.__getitem__,
-        label_visibility="collapsed",
+        label_visibility="visible" if seen else "collapsed",
         help=help,
     )
 
@@ -65,29 +67,6 @@ def _optional(scope: Scope, name: str, control: Control, look: dict[str, Any]) -
         scope.change(**{name: _within(control, st.session_state.get(key) or 0)})
 
     st.number_input(control.label, None, None, key=key, on_change=write, **look)
-
-
-def text(
-    scope: Scope, name: str, label: str, written: str, read: Callable[[str], Any], kind: Callable[..., Any], **look: Any
-) -> None:
-    """Draw a text field for a value of another kind; a text that cannot be read leaves the value unchanged.
-
-    Args:
-        written: the value as a text.
-        read: turns the text into the value; raises ValueError if it cannot.
-        kind: st.text_input or st.text_area.
-    """
-    key = scope.key(f"{name}-text")
-    st.session_state[key] = written
-
-    def write() -> None:
-        try:
-            value = read(st.session_state[key])
-        except ValueError:
-            return
-        scope.change(**{name: value})
-
-    kind(label, key=key, on_change=write, **look)
 
 
 def _within(control: Control, value: Any) -> Any:

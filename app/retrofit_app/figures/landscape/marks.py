@@ -62,7 +62,7 @@ def shape(name: str) -> str:
     return {"fused": "star", "fine-tuned": "star-diamond"}.get(name, "cross")
 
 
-def _positions(survey: Any, texts: Sequence[str], frame: tuple[float, float, float, float]) -> Sequence[str | None]:
+def _positions(survey: Any, texts: Sequence[str], frame: tuple[float, float, float, float]) -> Sequence[str]:
     """Each label's position: if possible inside the frame and clear of other labels and markers."""
     left, right, bottom, top = frame
     wide, high = 270.0, 300.0  # px, a picture on a phone, where labels collide first
@@ -80,4 +80,4 @@ def _positions(survey: Any, texts: Sequence[str], frame: tuple[float, float, flo
         # Markers above the middle prefer labels above, the others below.
         choices.append(boxes if y <= high / 2 else {"top center": boxes.pop("top center"), **boxes})
     marks = [(x - 8, y - 8, x + 8, y + 8) for x, y in centres]
-    return placed(marks, choices, (0, 0, wide, high), always=True)
+    return placed(marks, choices, (0, 0, wide, high))

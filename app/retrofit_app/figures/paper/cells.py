@@ -37,7 +37,7 @@ def cells(
 
     Args:
         columns: `ReproducedColumn`s, one per name.
-        rows: to show, in this order; rows that the paper lacks come last, below a rule.
+        rows: to show, in this order.
         scales: column -> how it differs from the paper.
         marked: column -> row -> the comparisons in which we contradict the paper.
     """
@@ -45,18 +45,13 @@ def cells(
     printed = [any(line.paper is not None for line in of_column.values()) for of_column in lines]
     kinds = [quantity(column.metric) for column in columns]
     best = [_best(kind, of_column, rows) for kind, of_column in zip(kinds, lines, strict=True)]
-    in_paper = {row for of_column in lines for row, line in of_column.items() if line.paper is not None}
-    body, ruled = [], not in_paper
+    body = []
     for row in rows:
         inner = "".join(
             _cell(column, of_column.get(row), kind, has_paper, row in bold[0], row in bold[1], marked[column.name].get(row, ()))
             for column, of_column, kind, has_paper, bold in zip(columns, lines, kinds, printed, best, strict=True)
         )  # fmt: skip
-        starts = row not in in_paper and not ruled
-        ruled = ruled or starts
-        body.append(
-            f"<tr{' class=ruled' if starts else ''}><th scope='row' class='words'>{escape(lettered(row))}</th>{inner}</tr>"
-        )
+        body.append(f"<tr><th scope='row' class='words'>{escape(lettered(row))}</th>{inner}</tr>")
     names = "".join(
         f"<th scope='colgroup' colspan='{3 if has_paper else 1}'><b>{escape(column.name)}</b>"
         f"{f'<small>{words}</small>' if (words := escape(scales[column.name])) else ''}</th>"
@@ -119,17 +114,9 @@ def _cell(
         return ours
     difference = "" if line.difference is None else signed(line.difference, kind.digits)
     return (
-        f"<td class='number first{'' if line.paper else ' none'}'{_paper_tip(line.paper, kind)}>{paper}</td>{ours}"
+        f"<td class='number first{'' if line.paper else ' none'}'>{paper}</td>{ours}"
         f"<td class='number difference'>{difference}</td>"
     )
-
-
-def _paper_tip(paper: Any, kind: Quantity) -> str:
-    """The tooltip of the paper's number: its deviation and seeds, if printed."""
-    if paper is None or paper.deviation is None:
-        return ""
-    over = f" over {paper.seeds} seeds" if paper.seeds else ""
-    return f" title='{kind.plain(paper.mean)} ± {kind.plain(paper.deviation)}{over}'"
 
 
 def _bold(words: str, is_best: bool) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 from ..palette import Palette
 
 VERDICTS = ("agreed", "undecided", "contradicted")
-HIDDEN = "<div class='bar hidden'>?</div>"
 
 
 def totals(summary: Any, tables: Mapping[str, Any], titles: Mapping[str, str], palette: Palette) -> str:
@@ -42,16 +41,11 @@ def groups(claims: Iterable[Any]) -> dict[str, tuple[str, Sequence[Any]]]:
     }
 
 
-def bars(summary: Any, palette: Palette, shown: int | None = None) -> str:
-    """A bar for each group of opponents.
-
-    Args:
-        shown: how many show their bars; None for all.
-    """
+def bars(summary: Any, palette: Palette) -> str:
+    """A bar for each group of opponents."""
     drawn = "".join(
-        f"<div class='group'><div><b>{name}</b><small>{words}</small></div>"
-        f"{_bar(claims) if shown is None or index < shown else HIDDEN}</div>"
-        for index, (name, (words, claims)) in enumerate(groups(summary.decided()).items())
+        f"<div class='group'><div><b>{name}</b><small>{words}</small></div>{_bar(claims)}</div>"
+        for name, (words, claims) in groups(summary.decided()).items()
     )
     key = "".join(f"<span class='{verdict}'>{verdict}</span>" for verdict in VERDICTS)
     return f"<div class='retrofit-totals' style='{palette.css}'><p class='key'>{key}</p>{drawn}</div>"

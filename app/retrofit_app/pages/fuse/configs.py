@@ -52,7 +52,7 @@ def training(picks: Picks, inputs: int, classes: int) -> Any:
     ratio: dict[str, Any] = {"ratio": picks.ratio} if picks.split == "dirichlet" else {}
     archs = [architecture(picks.arch, scale, inputs, classes) for scale in picks.scales()]
     if twins and len(set(archs)) > 1:
-        raise Refusal("twins have the same widths: set all networks to one width.", ("widths", ()))
+        raise Refusal("twins have the same widths: set all networks to one width.", ("widths", "1"))
     return TrainConfig(
         data=picks.data,
         arch=tuple(archs[:1] if len(set(archs)) == 1 else archs),

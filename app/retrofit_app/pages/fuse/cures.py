@@ -24,8 +24,8 @@ CURES: dict[str, tuple[Callable[[Any], str], Callable[[Picks, Any], Picks]]] = {
     "fusion_from": (lambda _: "Take samples from all networks", lambda picks, _: replace(picks, source="all")),
     "target": (lambda _: "Fuse into the shape of A", lambda picks, _: replace(picks, fused="first", target="")),
     "parts": (lambda value: f"Take {value} networks", lambda picks, value: replace(picks, parents=value)),
-    "widths": (lambda _: "Give all networks one width", lambda picks, _: replace(picks, widths=())),
-    "scale": (lambda _: "Use normal width", lambda picks, _: replace(picks, widths=(), fused="first")),
+    "widths": (lambda _: "Give all networks one width", lambda picks, _: replace(picks, widths="1")),
+    "scale": (lambda _: "Use normal width", lambda picks, _: replace(picks, widths="1", fused="first")),
 }
 
 

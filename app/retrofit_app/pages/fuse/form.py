@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from retrofit_app import runs, widgets
-from retrofit_app.figures import escaped, letter
+from retrofit_app.figures import escaped
 from retrofit_app.models import sources
 from retrofit_app.runs import methods
 from retrofit_app.shell import picker
@@ -19,7 +19,6 @@ from . import cures, going, options, own_files, parameters, plan, presets
 from .parameters import HELP, Picks
 from .presets import FORM, PRESETS
 
-MOST_WIDTHS = 4  # with more networks, widths are under Advanced
 SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
 
 
@@ -27,7 +26,6 @@ SCALED = ("cnn", "mlp", "vgg11", "vgg13", "vgg16")
 @guarded
 def form() -> None:
     """Draw the fields, and Start below them. The address holds the picks; a change redraws only this part."""
-    going.follow()
     st.title("New fusion", anchor=False)
     preset, picks = presets.read()
     picks, ignored = options.settle(picks)
@@ -70,14 +68,7 @@ def _pick_preset(preset: str, picks: Picks) -> None:
 
 def networks(picks: Picks) -> None:
     """Draw the choice of the networks' source, and its controls."""
-    st.segmented_control(
-        "Networks",
-        list(parameters.NETWORKS),
-        **FORM.control("networks"),
-        format_func=parameters.NETWORKS.__getitem__,
-        help=HELP["networks"],
-        label_visibility="collapsed",
-    )
+    controls.switch(FORM, "networks", "Networks", parameters.NETWORKS, HELP["networks"])
     if picks.networks == "own":
         with grid("data"):
             data(picks)
@@ -89,8 +80,8 @@ def networks(picks: Picks) -> None:
             if picks.split == "dirichlet":
                 controls.ask(FORM, HELP, "ratio")
             controls.ask(FORM, HELP, "split_seed")
-            if picks.parents <= MOST_WIDTHS:
-                widths(picks)
+            if picks.arch in SCALED:
+                controls.ask(FORM, HELP, "widths")
 
 
 def grid(name: str) -> Any:
@@ -114,31 +105,6 @@ def data(picks: Picks) -> None:
     )
 
 
-def widths(picks: Picks) -> None:
-    """Draw a width for each network, if the architecture has several."""
-    for index in range(picks.parents if picks.arch in SCALED else 0):
-        _width(index, picks)
-
-
-def _width(index: int, picks: Picks) -> None:
-    key = FORM.key(f"width-{index}")
-    st.session_state[key] = picks.scales()[index]
-
-    def write() -> None:
-        now = presets.last()
-        scales = [*now.scales()[:index], st.session_state.get(key), *now.scales()[index + 1 :]]
-        FORM.change(widths=() if set(scales) == {"1"} else tuple(scales))
-
-    st.selectbox(
-        f"Width of {letter(index)}",
-        list(parameters.SCALES),
-        key=key,
-        on_change=write,
-        help=HELP["widths"],
-        format_func=parameters.SCALES.__getitem__,
-    )
-
-
 def preview(planned: plan.Plan) -> None:
     """Draw which network gets which classes, as the seed determines, and a line about each network."""
     if planned.counts and planned.classes:
@@ -155,7 +121,12 @@ def fusion(picks: Picks) -> None:
     chosen = methods.table()[picks.method]
     takes = chosen.takes
     with grid("fusion"):
-        method()
+        st.selectbox(
+            "Method",
+            list(methods.table()),
+            help=HELP["method"],
+            **FORM.control("method", change=lambda name: FORM.change(method=name, grouping="", options=())),
+        )
         if takes.importance:
             part("importance", list(methods.importances()))
         controls.ask(FORM, HELP, "samples")
@@ -174,8 +145,6 @@ def advanced(picks: Picks) -> None:
             st.markdown("**Training of the networks**")
             with grid("training"):
                 controls.ask(FORM, HELP, "recipe", "epochs")
-                if picks.parents > MOST_WIDTHS:
-                    widths(picks)
         if picks.networks != "shipped" and picks.data != "digits":
             st.markdown("**Images**")
             with grid("pixels"):
@@ -194,21 +163,6 @@ def advanced(picks: Picks) -> None:
             options.ask(picks)
     if picks.options:
         st.caption(f"Changed: {escaped(', '.join(picks.options))}")
-
-
-def method() -> None:
-    """Draw the list of methods; a new choice starts with its defaults."""
-
-    def write() -> None:
-        FORM.change(method=st.session_state.get(FORM.key("method")), grouping="", options=())
-
-    st.selectbox(
-        "Method",
-        list(methods.table()),
-        key=FORM.key("method"),
-        on_change=write,
-        help=HELP["method"],
-    )
 
 
 def part(name: str, names: list[str], words: Callable[[str], str] = str) -> None:
@@ -250,4 +204,4 @@ def start(planned: plan.Plan, picks: Picks) -> None:
             help="Runs in its own process: you can reload or close the page, and return to the same address.",
         )
     if pressed:
-        going.begin(planned.config, planned.training)
+        going.begin(lambda: runs.start(planned.config, planned.training))

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
@@ -66,7 +65,7 @@ def stopped(entry: runs.Entry) -> None:
             key="again",
             help="Fuses from the start. Trained networks stay, and a training continues after its last finished epoch.",
         ):
-            _open_started(lambda: runs.run_again(entry.folder))
+            begin(lambda: runs.run_again(entry.folder))
         st.button(
             "Back to the shipped example",
             key="leave",
@@ -92,40 +91,11 @@ def live(folder: Path) -> None:
 # --- a start --------------------------------------------------------------------------------------
 
 
-OPENED = "opened"  # what the session remembers
-
-
-def begin(config: Any, training: Any) -> None:
-    """Start or open the run of a config; see `runs.start`."""
-    _open_started(lambda: runs.start(config, training))
-
-
-def follow() -> None:
-    """Rerun the whole page if a part of it opened another run; a press reruns only that part."""
-    if st.session_state.pop(OPENED, None):
-        st.rerun()
-
-
-def _show(run: str) -> None:
-    session.open_run(run)
-    st.session_state[OPENED] = True
-
-
-def _open_started(start: Callable[[], Path]) -> None:
-    """Open the started run, or say why none was started."""
+def begin(start: Callable[[], Path]) -> None:
+    """Start or open a run, and show it; or say why none was started."""
     try:
         folder = start()
-    except runs.Busy as busy:
-        st.warning(f"Not started: {escaped(busy)}")
-        st.button(
-            "Show that run",
-            key="show-other",
-            on_click=_show,
-            args=(busy.run,),
-            help="It has to end before another one starts.",
-        )
-        return
     except ValueError as error:
-        st.error(f"Not started: {escaped(error)}")
+        st.warning(f"Not started: {escaped(error)}")
         return
     picker.open_run(folder.name)

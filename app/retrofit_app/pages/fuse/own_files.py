@@ -14,13 +14,12 @@ def ask(picks: Picks) -> None:
     """Draw the fields for files on this machine; the address holds their names."""
     left, right = st.columns(2)
     with left:
-        controls.text(
-            FORM,
-            "files",
+        key = FORM.key("files-text")
+        st.session_state[key] = "\n".join(picks.files)
+        st.text_area(
             "Checkpoints on this machine, one path a line",
-            "\n".join(picks.files),
-            _paths,
-            st.text_area,
+            key=key,
+            on_change=lambda: FORM.change(files=_paths(st.session_state[key])),
             height=110,
             placeholder="/path/to/network-a.safetensors\n/path/to/network-b.safetensors",
             help="The first one is network A: the fused network gets its shape. Name .safetensors files, or .pt files that hold "

@@ -18,6 +18,8 @@ SPLITS = {
 }
 ARCHITECTURES = ("cnn", "mlp", "vgg11", "vgg13", "vgg16", "resnet18", "resnet34", "vit-small", "vit")
 SCALES = {"0.5": "half", "1": "normal", "2": "double"}
+#: Scales of the networks; the last one is that of all further ones.
+WIDTHS = {**SCALES, "1,0.5": "A normal, others half"}
 FUSED = {"first": "as network A", **SCALES}
 RECIPES = {"small": "small", "cifar": "cifar", "paper": "the paper's", "imagenet": "imagenet"}
 SETTINGS = {"default": "ours", "paper": "the paper's"}
@@ -33,7 +35,7 @@ HELP = {
     "size": "Resizes images to this many pixels per side. Leave it empty to keep their size.",
     "arch": "What the networks look like. cnn and mlp train in seconds on digits; the others are meant for larger images.",
     "parents": "How many networks are trained and fused. HF methods pair two; KF methods take any number.",
-    "widths": "Neurons of this network's hidden layers, compared with the usual number.",
+    "widths": "Neurons of the networks' hidden layers, compared with the usual number.",
     "fused": "Neurons of the hidden layers of the network that comes out.",
     "split": "Who is trained on which images. Own classes: each class goes to one network only. Unequal: the networks have "
     "unequal shares of every class. All images: every network sees all of them. Permuted twins: one network, and a copy of it "
@@ -84,8 +86,7 @@ class Picks:
     """Resize images to this many pixels per side; 0 keeps their size"""
     arch: str = choice("cnn", ARCHITECTURES, "Architecture")
     parents: int = amount(2, 1, MOST_PARENTS, "Number of networks")
-    widths: tuple[str, ...] = declared((), Series(",", one_of(SCALES), MOST_PARENTS))
-    """A scale for each parent; () for normal ones"""
+    widths: str = choice("1", WIDTHS, "Widths")
     fused: str = choice("first", FUSED, "Fused width")
     split: str = choice("sharded", SPLITS, "Split")
     ratio: float = amount(0.2, 0.01, 1.0, "Evenness", digits=2, step=0.05, format="%.2f")
@@ -125,5 +126,6 @@ class Picks:
         return self.grouping if method.takes.levels and self.grouping not in ("", fixed) else None
 
     def scales(self) -> tuple[str, ...]:
-        """One scale per parent, normal if none was picked."""
-        return (*self.widths[: self.parents], *["1"] * (self.parents - len(self.widths)))
+        """One scale per parent."""
+        first, *others = self.widths.split(",")
+        return (first, *(others or [first]) * (self.parents - 1))

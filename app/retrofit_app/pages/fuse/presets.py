@@ -46,12 +46,12 @@ PRESETS: dict[str, Preset] = {
         "Different widths",
         "A network of normal width and one of half the width. They cannot be averaged at all; grouping fuses them "
         "into the first one's shape.",
-        Picks(split="dirichlet", widths=("1", "0.5")),
+        Picks(split="dirichlet", widths="1,0.5"),
     ),
     "compress": Preset(
         "Compress one network",
         "A single network of double width, whose neurons are grouped into a network of normal width.",
-        Picks(parents=1, split="full", widths=("2",), fused="1"),
+        Picks(parents=1, split="full", widths="2", fused="1"),
     ),
     "own": Preset(
         "Bring your own",

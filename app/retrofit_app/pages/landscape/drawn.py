@@ -10,7 +10,7 @@ from retrofit_app.figures import Palette, claimed, escaped, headline, percent
 from retrofit_app.figures.landscape import KINDS, average_words, caption, plane_words, rises_words, short
 from retrofit_app.shell import navigation
 from retrofit_app.shell.lectures import Slide
-from retrofit_app.widgets import pictures, readings
+from retrofit_app.widgets import controls, pictures, readings
 from retrofit_core.runs.store import Work
 
 from .form import LANDSCAPE
@@ -41,14 +41,9 @@ def landscape(entry: runs.Entry, palette: Palette, work: Work) -> None:
             "learn", "What is this?", "The page Learn shows on small networks why averaging fails.", at="step=2"
         )
     st.markdown(escaped(f"{other_images(entry, survey)} {headline(survey) if average else ''}"))
-    st.segmented_control(
-        "Line between",
-        LINES,
-        **LANDSCAPE.control("path"),
-        required=True,
-        format_func=lambda index: " – ".join(map(short, ends[int(index)])),
-        help="The straight line whose losses are drawn below.",
-    )
+    names = {index: " – ".join(map(short, pair)) for index, pair in zip(LINES, ends, strict=True)}
+    help = "The straight line whose losses are drawn below."
+    controls.switch(LANDSCAPE, "path", "Line between", names, help, seen=True)
     planes(entry, palette, work, path=path)
     st.caption(
         f"Every point is a network, too: a mixture of the three. {escaped(caption(survey))}",

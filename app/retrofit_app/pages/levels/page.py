@@ -1,6 +1,7 @@
 """Where along the levels is knowledge lost, and what happens inside one level?"""
 
 from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -14,7 +15,6 @@ from retrofit_app.widgets.errors import guarded
 from retrofit_core.runs.store import notes_of
 
 from . import parameters, stepper
-from .parameters import Where
 from .reading import how_to_read
 from .steps import DRAWN
 from .view import NETWORK, View
@@ -117,7 +117,7 @@ def network(
 
 
 def level(
-    entry: runs.Entry, overview: Overview, palette: Palette, index: int, where: Where, lecture: float = 0.0
+    entry: runs.Entry, overview: Overview, palette: Palette, index: int, where: Any, lecture: float = 0.0
 ) -> None:
     """Draw the chosen step. From here on, everything needs the whole record, and torch to read it."""
     try:

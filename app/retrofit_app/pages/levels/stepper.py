@@ -8,6 +8,7 @@ from retrofit_app import runs
 from retrofit_app.figures import escaped, percent
 from retrofit_app.runs.levels import Overview
 from retrofit_app.shell import lectures
+from retrofit_app.widgets import controls
 
 from .parameters import LEVELS, STEPS
 
@@ -69,14 +70,12 @@ def stepper(names: Sequence[str], index: int, lecture: bool = False) -> None:
             help="From the input up. A level is one layer and the functions without weights before it.",
         )
         button("next")
-        st.segmented_control(
+        controls.switch(
+            LEVELS,
+            "step",
             "Step",
-            STEPS,
-            **LEVELS.control("step"),
-            required=True,
-            format_func=lambda name: f"{STEPS.index(name) + 1} {name}",
-            label_visibility="collapsed",
-            help="What happens inside a level, in order: the neurons respond, get an importance and are grouped. Then each group "
+            {name: f"{number} {name}" for number, name in enumerate(STEPS, 1)},
+            "What happens inside a level, in order: the neurons respond, get an importance and are grouped. Then each group "
             "gets a target, and its fused neuron is fitted to it.",
         )
         if lecture:

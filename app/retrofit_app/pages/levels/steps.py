@@ -57,7 +57,6 @@ def targets(view: View) -> None:
     run, neuron = readings.grouping(view.entry, view.index), int(view.look.neuron)
     if not view.lecture:
         one_neuron(run)
-        st.markdown(figures.members_words(run, neuron))
     try:
         view.chart("members", f"**{pictures.CHARTS['members'].question}** Group {neuron}", neuron=neuron)
     except (OSError, ValueError, KeyError) as error:

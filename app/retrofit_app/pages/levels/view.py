@@ -10,8 +10,6 @@ from retrofit_app.figures import Palette, escaped, same_numbers, title
 from retrofit_app.runs import methods
 from retrofit_app.widgets import pictures, readings
 
-from .parameters import Look
-
 #: Heights in px on a lecture's page of 1280 x 720, which grows with the window: all levels, and a picture.
 NETWORK, HEIGHT = 206, 348
 
@@ -30,7 +28,8 @@ class View:
     scores: list[str]
     without: dict[str, str]
     """Scores that could not be computed, with the reason"""
-    look: Look
+    look: Any
+    """See `parameters.look`"""
     last: bool = False
     """Whether the level's neurons are the classes"""
     lecture: float = 0.0

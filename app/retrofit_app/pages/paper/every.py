@@ -12,11 +12,10 @@ from retrofit_app.figures.paper.questions import QUESTIONS, answer, answer_words
 from retrofit_app.figures.paper.totals import totals
 from retrofit_app.runs import paper
 from retrofit_app.runs.paper import Stamp
-from retrofit_app.shell import lectures
 from retrofit_app.widgets import tables
 from retrofit_app.widgets.choosing import choosing
 
-from . import lecture, parameters
+from . import parameters
 from .one import files
 
 READING = (
@@ -76,14 +75,6 @@ def columns_of(stamp: Stamp) -> dict[str, Sequence[Any]]:
     """Each table's columns; keeps a single table's parameters for later."""
     parameters.table(names := paper.names())
     return {name: tables.table(stamp, name).every for name in names}
-
-
-def spoken(stamp: Stamp, palette: Palette) -> bool:
-    """Show the summary as a lecture; return whether there is anything to show."""
-    slides = lecture.of_all(_of_all(columns_of(stamp)), palette)
-    if slides:
-        lectures.show("All tables of the paper", slides)
-    return bool(slides)
 
 
 def _of_all(columns: Mapping[str, Sequence[Any]]) -> Any:

@@ -8,7 +8,7 @@ import streamlit as st
 from retrofit_app.figures import Palette, escaped
 from retrofit_app.figures.paper.cells import cell_name, cells
 from retrofit_app.runs import paper
-from retrofit_app.runs.paper import Shown, Stamp
+from retrofit_app.runs.paper import Stamp
 from retrofit_app.widgets import tables
 from retrofit_app.widgets.choosing import choosing
 
@@ -18,7 +18,7 @@ from .parameters import PAPER
 READING = (
     "≠: a difference between two methods has the other sign here, beyond its 95 % interval. Our networks, training or data may "
     "differ from the paper's: compare which method is ahead, not the numbers. A word before a number is its scale, if that is "
-    "not its column's. Click a number for its recipe."
+    "not its column's. Click a number for its recipe. Rows that the paper lacks are in the notebooks and the download."
 )
 NO_NUMBERS = "The paper prints no numbers here, so ours have no counterpart. Click a number for its recipe."
 
@@ -37,10 +37,9 @@ def one(stamp: Stamp, palette: Palette) -> None:
         format_func=names.__getitem__,
         help="The last ones are ours: the paper does not have them.",
     )
-    more, columns = parameters.more(), shown.columns
-    filters(shown)
+    columns = shown.columns
     marked = {column.name: paper.contradicted(column) for column in columns}
-    rows = rows_of(columns, more)
+    rows = rows_of(columns)
     claim, measured = finding(columns)
     st.markdown("  \n".join(filter(None, [f"**{escaped(claim)}**" * bool(claim), escaped(measured)])))
     seen = [column for column in columns if any(line.row in rows for line in column.all_lines)]
@@ -69,23 +68,13 @@ def files(stamp: Stamp, names: list[str], stem: str) -> None:
     )
 
 
-def filters(shown: Shown) -> None:
-    """Draw the choice of rows, if there is one."""
-    if shown.has_paper and any(line.paper is None for column in shown.every for line in column.all_lines):
-        st.toggle(
-            "Rows that the paper lacks",
-            **PAPER.control("more"),
-            help="Controls, stronger forms of the baselines, and settings of ours.",
-        )
-
-
-def rows_of(columns: Sequence[Any], more: bool) -> list[str]:
-    """The rows to show: the paper's in its order, then those it lacks."""
+def rows_of(columns: Sequence[Any]) -> list[str]:
+    """The rows to show: the paper's in its order, or ours if it prints none."""
     table = columns[0].entry
     lines = [line for column in columns for line in column.all_lines]
     here, printed = {line.row for line in lines}, {line.row for line in lines if line.paper is not None}
     rows = [row for row in dict.fromkeys((*table.paper_rows, *table.rows)) if row in here]
-    return [row for row in rows if row in printed or more or not printed]
+    return [row for row in rows if row in printed or not printed]
 
 
 def scale_words(columns: Sequence[Any]) -> dict[str, str]:

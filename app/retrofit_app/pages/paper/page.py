@@ -5,7 +5,6 @@ import streamlit as st
 from retrofit_app import widgets
 from retrofit_app.figures import escaped
 from retrofit_app.runs import paper
-from retrofit_app.shell import lectures
 from retrofit_app.widgets import controls, tables
 
 from . import every, one, parameters
@@ -22,9 +21,6 @@ def page() -> None:
     if view == "all":
         with st.spinner("Comparing all our results with the paper…", show_time=True):
             every.columns_of(stamp)
-        lectures.way_in("the paper's claims, revealed one after the other", "slides")
-        if lectures.read().lecture and every.spoken(stamp, palette):
-            return
     sources(stamp)
     controls.switch(
         PAPER, "view", "View", VIEWS, "A table of the paper beside ours, or how many of its claims hold in all of them."

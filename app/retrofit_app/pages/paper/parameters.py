@@ -1,8 +1,8 @@
-"""The page Paper's parameters in the address: the table, its rows, and the cell whose recipe is open."""
+"""The page Paper's parameters in the address: the table, and the cell whose recipe is open."""
 
 from collections.abc import Collection
 
-from retrofit_app.address.readers import Switch, one_of
+from retrofit_app.address.readers import one_of
 from retrofit_app.address.rule import Parameter, option
 from retrofit_app.address.session import Scope
 
@@ -18,11 +18,6 @@ def table(names: Collection[str]) -> str:
     return PAPER.one(option("table", names, names[0], "table of the paper"))
 
 
-def more() -> bool:
-    """Whether rows that the paper lacks are shown, from the address or its control."""
-    return PAPER.one(Parameter("more", False, Switch("choice of rows")))
-
-
 def cell(cells: Collection[str]) -> str:
     """The cell of this table whose recipe is open; "" for none."""
     return PAPER.one(Parameter("cell", "", one_of(["", *cells], "cell of this table")))
@@ -35,10 +30,9 @@ def view(names: Collection[str]) -> str:
 
 
 def to_table(name: str) -> None:
-    """Open another table, with the same choice of rows. For callbacks."""
-    kept = {"more": PAPER.current("more")} if PAPER.knows("more") else {}
+    """Open another table. For callbacks."""
     first = {"view": "table"} if name == PAPER.parameter("table").default else {}
-    PAPER.start_from(table=name, **first, **kept)
+    PAPER.start_from(table=name, **first)
 
 
 def to_cell(name: str) -> None:
