@@ -119,7 +119,7 @@ def work(open_page: Callable[..., Page], address: str) -> None:
     page.get_by_text("Level 2 of").wait_for()
     shoot(page, "fuse-running-wide-light")
     other = open_page("wide")
-    other.goto(f"{address}/?view=runs&ticks=hf-gradient|kf-linear")
+    other.goto(f"{address}/?view=runs")
     other.get_by_text("fusion is").first.wait_for()
     other.locator("[data-testid=stDataFrame] canvas").nth(1).wait_for()
     other.wait_for_timeout(1500)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from retrofit_app.pages.fuse.history import HEAD, ROW
+
 from .browsing import at_rest
 
 pytestmark = pytest.mark.browser
@@ -20,11 +22,16 @@ def drawn(page, figures: int = 1) -> None:
 
 @pytest.mark.long
 def test_ticked_runs_lead_to_the_page(open_page):
-    page = open_page("/?view=runs&ticks=hf-gradient|kf-linear")
+    page = open_page("/?view=runs")
+    table = page.locator("[data-testid=stDataFrame] .dvn-scroller").first
+    for row in (1, 2):
+        table.wait_for()
+        at_rest(page)
+        table.click(position={"x": 16, "y": HEAD + ROW * (row + 0.5)})
+        page.get_by_text(f"{row} ticked").wait_for()
     link = page.get_by_role("link", name="Compare them side by side")
     link.wait_for()
     at_rest(page)
     link.click()
     page.wait_for_url("**/compare?*runs=*")
     drawn(page)
-    page.get_by_text("KF-Linear, conductance, toward=zero gets").wait_for()

@@ -12,7 +12,7 @@ from retrofit_app.runs import paper
 from retrofit_core.experiments import table
 from retrofit_core.experiments.report import summary_of, verdicts
 
-from .pages import clean, page_at, spoken, words
+from .pages import clean, page_at, words
 
 pytestmark = pytest.mark.slow
 
@@ -121,18 +121,6 @@ def test_five_questions_are_answered_by_setting_with_every_column_once():
             assert claim.paper == max(each.paper for each in same)
         ahead = sum(claim.interval[0] > 0 for _, claim in claims.values())
         assert sum(map(int, re.findall(r"(\d+) ahead", answer_words(claims)))) == ahead
-
-
-def test_a_lecture_reveals_the_claims_one_after_the_other():
-    def drawn(page: AppTest, what: str) -> str:
-        return next(element.value for element in page.get("html") if f"class='{what}'" in element.value)
-
-    page = spoken("paper", view="all")
-    assert (
-        clean(page) and "How many of them hold?" in words(page) and drawn(page, "retrofit-totals").count("?</div>") == 3
-    )
-    page.button(key="go-Right").click().run()
-    assert drawn(page, "retrofit-totals").count("?</div>") == 2
 
 
 def test_a_package_without_records_says_where_they_are(monkeypatch, tmp_path):

@@ -21,7 +21,7 @@ VALUES = {
     "networks": st.sampled_from(list(parameters.NETWORKS)),
     "arch": st.sampled_from(parameters.ARCHITECTURES),
     "parents": st.integers(1, 12),
-    "widths": st.lists(st.sampled_from(list(parameters.SCALES)), max_size=4).map(tuple),
+    "widths": st.sampled_from(list(parameters.WIDTHS)),
     "split": st.sampled_from(list(parameters.SPLITS)),
     "ratio": st.integers(1, 100).map(lambda n: n / 100),
     "samples": st.integers(10, 9999),

@@ -26,14 +26,6 @@ class Checkpoint:
     accuracy: float | None
     """On held-out images, if the file says so"""
 
-    @property
-    def widths(self) -> str:
-        """Its layers' widths; "" if the architecture has none."""
-        names = ("widths", "sizes", "plan", "layers", "hidden")
-        widths = next((self.spec[name] for name in names if name in self.spec), None)
-        each = [str(entry) for entry in widths if entry != "M"] if isinstance(widths, list) else []
-        return ", ".join(each) or str(widths or "")
-
 
 def described(name: str, arch: str = "") -> Checkpoint:
     """Facts about a checkpoint.

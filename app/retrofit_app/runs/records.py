@@ -117,16 +117,16 @@ def architecture(entry: Entry) -> str:
         names = names or [_noted(entry.base / name, "architecture")["architecture"] for name in entry.config["models"]]
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-    return " and ".join(dict.fromkeys(map(_spec_words, names)))
+    return " and ".join(dict.fromkeys(map(spec_words, names)))
 
 
-def _spec_words(name: Any) -> str:
-    """An architecture by name, and its widths if it is a specification in JSON: "cnn 32-64-64"."""
+def spec_words(spec: Any) -> str:
+    """An architecture by name, and its widths if it is a specification, or one in JSON: "cnn 32-64-64"."""
     try:
-        spec = json.loads(name)
+        spec = json.loads(spec) if isinstance(spec, str) else spec
         return " ".join([spec["architecture"], "-".join(map(str, spec.get("widths", [])))]).strip()
     except (ValueError, KeyError, TypeError, AttributeError):
-        return str(name)
+        return str(spec)
 
 
 def _noted(checkpoint: Path, what: str) -> Any:

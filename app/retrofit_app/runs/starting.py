@@ -15,22 +15,20 @@ def start(config: Any, training: Any = None, folder: Path | None = None) -> Path
 
     Args:
         config: a `runs.RunConfig`; for file names see `home`.
-        training: its parents' `TrainConfig`, if the worker should train the missing ones.
+        training: its parents' `TrainConfig`, which writes its networks and splits, if the worker should train the missing ones.
         folder: the runs folder.
     Returns:
         The run's folder, which may be a shipped one.
     Raises:
         Busy: another run is in progress.
-        ValueError: config and training do not match, a checkpoint is missing, or the runs folder is not writable.
+        ValueError: a checkpoint is missing, or the runs folder is not writable.
     """
     from retrofit_core.runs import create, record_folder
 
     folder = (folder or runs_folder()).absolute()
     wanted = config.to_json()
     base = home(wanted, folder)
-    if training is not None:
-        _check_pair(config, training)
-    else:
+    if training is None:
         _check_files(wanted, base)
     if same := same_work(config, entries(folder)[0], base):  # write nothing, not even a lock
         return same.folder
@@ -82,21 +80,6 @@ def _existing(config: Any, folder: Path, base: Path) -> Path | None:
         return same.folder
     worker.check_idle(folder)
     return None
-
-
-def _check_pair(config: Any, training: Any) -> None:
-    """Refuse a run that does not fuse what the training writes, on its data."""
-    if tuple(config.models) != training.files() or config.splits != training.splits():
-        raise ValueError(
-            f"the run fuses {', '.join(config.models)} with the splits {config.splits}, but its training writes "
-            f"{', '.join(training.files())} and {training.splits()}: give the run these names."
-        )
-    for name in ("data", "mean", "std", "size"):
-        if getattr(config, name) != getattr(training, name):
-            raise ValueError(
-                f"the parents are trained with {name} {getattr(training, name)} and fused with {name} "
-                f"{getattr(config, name)}: choose one for both."
-            )
 
 
 def _note_training(training: Any, folder: Path) -> None:

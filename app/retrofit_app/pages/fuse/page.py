@@ -5,17 +5,22 @@ from pathlib import PurePath
 import streamlit as st
 
 from retrofit_app import runs, widgets
+from retrofit_app.address.rule import option
+from retrofit_app.address.session import Scope
 from retrofit_app.figures import escaped
 from retrofit_app.runs import methods
 from retrofit_app.shell import lectures, picker
 from retrofit_app.widgets import controls
 
-from . import form, going, history, lecture, result, tuning, views
+from . import form, going, history, lecture, result, tuning
+
+VIEW = Scope("fuse-view")
+VIEWS = {"result": "Result", "new": ":material/add: New fusion", "runs": "Your runs"}
 
 
 def page() -> None:
     """Draw the view that the address names; the default is a finished run, or the state of an unfinished one."""
-    choice, view = picker.choice(), views.view()
+    choice, view = picker.choice(), VIEW.one(option("view", list(VIEWS), "result", "view of this page", until_run=True))
     is_result = view == "result" and choice.entry.state == "done"
     look = lectures.read()
     if is_result:
@@ -24,14 +29,14 @@ def page() -> None:
             return
     with st.container(key="fuse-bar"):
         controls.switch(
-            views.VIEW,
+            VIEW,
             "view",
             "View",
-            views.VIEWS,
+            VIEWS,
             "Shows the open run, the form of a new one, or the list of all runs.",
         )
     # A place for each view: the last view's content vanishes at once, instead of turning grey between new parts.
-    places = {name: st.container() if name == view else st.empty() for name in views.VIEWS}
+    places = {name: st.container() if name == view else st.empty() for name in VIEWS}
     with places[view]:
         if view == "new":
             form.form()

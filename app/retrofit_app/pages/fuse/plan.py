@@ -10,6 +10,7 @@ import streamlit as st
 from retrofit_app import runs
 from retrofit_app.figures import letter, percent
 from retrofit_app.models import checkpoints, sources
+from retrofit_app.runs.records import spec_words
 from retrofit_core.system.refusals import Cure, cures_of
 
 from . import configs
@@ -145,8 +146,7 @@ def _network_words(picks: Picks, training: Any) -> list[str]:
 def _checkpoint_words(index: int, name: str, picks: Picks) -> str:
     checkpoint = checkpoints.described(name, picks.code)
     words = [
-        f"{letter(index)}, {checkpoint.name}: {checkpoint.spec['architecture']}"
-        + (f" ({checkpoint.widths})" if checkpoint.widths else ""),
+        f"{letter(index)}, {checkpoint.name}: {spec_words(checkpoint.spec)}",
         f"{checkpoint.parameters:,} parameters",
     ]
     if checkpoint.counts:
