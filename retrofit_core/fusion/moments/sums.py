@@ -5,7 +5,7 @@ parents' neurons j is fitted in the part g(j) to which it is assigned, and fused
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -57,18 +57,6 @@ class Moments:
         """(G,) mean of the diagonal of xx over the weight columns, without the bias but with dead columns."""
         diagonals = self.matrices.diagonal(dim1=1, dim2=2)[:, : self.matrices.shape[1] - self.bias]
         return diagonals.sum(1) / max(diagonals.shape[1], 1)
-
-    def __add__(self, other: "Moments") -> "Moments":
-        """Moments of both sets of rows.
-
-        Raises:
-            ValueError: they belong to different levels.
-        """
-        both = [(one.zz.shape, one.xx.shape, one.bias) for one in (self, other)]
-        if both[0] != both[1]:
-            raise ValueError("moments of different levels cannot be added: their shapes or biases differ.")
-        sums = {name: getattr(self, name) + getattr(other, name) for name in ("zz", "sz", "xx", "xz", "rows")}
-        return replace(self, **sums, rounding=max(self.rounding, other.rounding))
 
     def apart(self, matrix: Tensor) -> Tensor:
         """(p, m) -> (G, p, most) the columns of each part, padded with zeros."""
