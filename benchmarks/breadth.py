@@ -34,12 +34,7 @@ from torch import Tensor, nn
 
 from retrofit_core import permuted
 from retrofit_core.baselines.groups import groups_of
-from retrofit_core.fusion.fit import Ridge
-from retrofit_core.fusion.grouping import KMeans
 from retrofit_core.graph.blocks import in_blocks
-from retrofit_core.graph.fit import ClosedForm
-from retrofit_core.graph.groups import Groups
-from retrofit_core.graph.heads import heads_of
 from retrofit_core.graph.network import networks_of
 from retrofit_core.methods import METHODS
 from retrofit_core.system.registry import first_line
@@ -259,9 +254,8 @@ def aligned(model: nn.Module, x: Tensor) -> dict[str, Any]:
 
 def closed_form(model: nn.Module, x: Tensor) -> dict[str, Any]:
     """Levels of the closed form, and whether they lie inside of blocks."""
-    (net,) = networks_of([model], x)
-    ClosedForm(Ridge(), Groups([net, net], KMeans()), any(heads_of(net, [x])))
-    return {"levels": len(net.layers), "inside": net.branched}
+    fused = METHODS["KF-Linear"].plan([model, model], x, device="cpu").fusion.fused
+    return {"levels": len(fused.layers), "inside": fused.branched}
 
 
 #: What is asked of each network.
