@@ -19,7 +19,7 @@ from .fusion.importance import IMPORTANCE, Importance, Uniform, as_importance
 from .fusion.results import FusionResult
 from .fusion.task import Algorithm, Takes, Task, carry_out, planned
 from .system.presets import preset_settings
-from .system.registry import find, known_name, made, name_of
+from .system.registry import as_value, find, known_name, name_of
 from .system.runtime import Runtime
 from .system.settings import SAMPLES_SETTING, SEED_SETTING, Setting, Value, settings_of
 
@@ -67,7 +67,7 @@ class Method(Line[type[Algorithm]]):
         """Fields that hold other values: field -> table of classes."""
         return self.value.parts
 
-    def chosen(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def choices(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The class, function or value of each part, and of the importance.
 
         Args:
@@ -86,7 +86,7 @@ class Method(Line[type[Algorithm]]):
 
         Without a chosen importance, the settings of all scores are included.
         """
-        chosen = self.chosen(given or {})
+        chosen = self.choices(given or {})
         score = chosen.get("importance")
         if callable(score) and not (inspect.isclass(score) or isinstance(score, Value)):
             chosen["importance"] = Importance  # a function has its settings
@@ -112,7 +112,7 @@ class Method(Line[type[Algorithm]]):
         entries = self.entries({"importance": UNIFORM, **(given or {})})
         return {name: entry.default for name, entry in entries.items()}
 
-    def told(self, options: Mapping[str, Any], importance: str | None = None) -> dict[str, Any]:
+    def stored_options(self, options: Mapping[str, Any], importance: str | None = None) -> dict[str, Any]:
         """Settings as a record keeps them: in one form and order, and without those that are as by default.
 
         With a preset, which has its own defaults, all are kept. Names and values that `algorithm` refuses stay as they are.
@@ -277,16 +277,17 @@ class Method(Line[type[Algorithm]]):
         return settings
 
     def _importance(self, given: Mapping[str, Any]) -> Importance:
-        importance, data = self.chosen(given).get("importance", Uniform), given.get("importance_data")
+        importance, data = self.choices(given).get("importance", Uniform), given.get("importance_data")
         if isinstance(importance, Importance):
             return importance if data is None else importance.on(data)
         options = _options(importance if inspect.isclass(importance) else Importance, given)
         return as_importance(importance, data=data, **options)
 
     def _value(self, given: Mapping[str, Any]) -> Any:
-        chosen = self.chosen(given)
+        chosen = self.choices(given)
         parts = {
-            name: made(table, chosen[name], name, **_options(chosen[name], given)) for name, table in self.parts.items()
+            name: as_value(table, chosen[name], name, **_options(chosen[name], given))
+            for name, table in self.parts.items()
         }
         fields = {entry.name for entry in dataclasses.fields(self.value)} - parts.keys()
         return self.value(**parts, **{name: told for name, told in {**self.fixed, **given}.items() if name in fields})

@@ -217,7 +217,7 @@ def direct_rows(case):
         rows = []
         for net in nets:
             end = net.layers[index].end
-            (value,) = net.graph.run(net.weights, net.graph.given([case.x]), [end]).values()
+            (value,) = net.graph.run(net.weights, net.graph.input_values([case.x]), [end]).values()
             rows.append(value.movedim(net.axes[index], -1).flatten(0, -2).double())
         yield rows[-1], torch.cat(rows[:-1], 1)
 

@@ -55,7 +55,8 @@ def test_every_setting_is_the_same_through_every_door(name, chosen):
     for key, entry in method.settings(chosen).items():
         assert entry.help and entry.takes(entry.default), key
         assert inspect.signature(method).parameters.get(key, entry).default == entry.default or grouping
-        assert key == "grouping" or method.told({**grouping, key: entry.default}, score) == method.told(grouping, score)
+        plain = method.stored_options(grouping, score)
+        assert key == "grouping" or method.stored_options({**grouping, key: entry.default}, score) == plain
         if key in ("preset", "grouping"):
             continue
         options = {**grouping, key: entry.normalised(another(entry))}

@@ -152,4 +152,4 @@ class OperationSums:
 def values_of(net: Network, batch: Sequence[Tensor], nodes: Sequence[fx.Node]) -> Values:
     """The values of some nodes for a batch (B, ...) of inputs on any device."""
     device = next(iter(net.weights.values())).device
-    return net.graph.run(net.weights, net.graph.given([tensor.to(device) for tensor in batch]), nodes)
+    return net.graph.run(net.weights, net.graph.input_values([tensor.to(device) for tensor in batch]), nodes)

@@ -93,7 +93,7 @@ def statistics(net: Network, leaves: Sequence[Tensor], monitor: Monitor | None =
     device, operations = next(iter(net.weights.values())).device, _affine(net)
     sums = dict[str, Sums]()
     for batch in (monitor or Monitor()).each("step", batches_of(leaves, MOST_SAMPLES), name="statistics"):
-        given = net.graph.given([tensor.to(device) for tensor in batch])
+        given = net.graph.input_values([tensor.to(device) for tensor in batch])
         values = net.graph.run(net.weights, given, [op.node for op in operations.values()])
         for name, op in operations.items():
             sums[name] = channel_sums(values[op.node], op.axis, sums.get(name))

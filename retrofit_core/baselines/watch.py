@@ -72,7 +72,7 @@ def group_sums(
     for tensors in (monitor or Monitor()).each("step", batches_of(leaves, batch), name="forward"):
         given = [tensor.to(device) for tensor in tensors]
         values = [
-            net.graph.run(net.weights, net.graph.given(given), nodes.values())
+            net.graph.run(net.weights, net.graph.input_values(given), nodes.values())
             for net, nodes in zip(nets, wanted, strict=True)
         ]
         for number, together in enumerate(zip(*groups, strict=True)):

@@ -65,7 +65,7 @@ def load(
             unknown normalisation constants and no training images to measure them on, images of different sizes, a test
             image of a class that the training split cannot have.
     """
-    split = _known(split)
+    split = _split_name(split)
     name, notes, split_files = _find(str(source), split)
     dataset = DATASETS.get(name)
     constants = _constants(dataset, notes, mean, std, stored)  # first, because it is cheap to refuse
@@ -85,7 +85,7 @@ def has_split(source: str | Path, split: str) -> bool:
     Raises:
         ValueError: no such data set, or it cannot be read.
     """
-    split = _known(split)
+    split = _split_name(split)
     if str(source) == "digits":
         return split != "val"
     return _files_of(_folder(str(source)), *STAND_INS.get(split, (split,))) is not None
@@ -99,7 +99,7 @@ def digest(source: str | Path, split: str = "train") -> str:
     Raises:
         ValueError: as in `load`.
     """
-    name, _, split_files = _find(str(source), _known(split))
+    name, _, split_files = _find(str(source), _split_name(split))
     if not split_files.files:
         return "built in"
     try:
@@ -108,7 +108,7 @@ def digest(source: str | Path, split: str = "train") -> str:
         raise ValueError(f"{error.filename} cannot be read: {error.strerror}.") from error
 
 
-def _known(split: str) -> str:
+def _split_name(split: str) -> str:
     """Raises ValueError: not the name of a split."""
     if split not in NAMES:
         raise ValueError(f"unknown split {split!r}. Known: {', '.join(NAMES)}.")

@@ -91,7 +91,11 @@ def clustering(
 def _outputs(net: Network, level: int, x: Tensor) -> Tensor:
     """(rows, width) what a level's neurons put out."""
     place = net.layers[level].place
-    return net.graph.run(net.weights, net.graph.given([x]), [place])[place].movedim(net.axes[level], -1).flatten(0, -2)
+    return (
+        net.graph.run(net.weights, net.graph.input_values([x]), [place])[place]
+        .movedim(net.axes[level], -1)
+        .flatten(0, -2)
+    )
 
 
 def histogram(relative: np.ndarray) -> dict[str, list[float]]:

@@ -9,7 +9,7 @@ from torch import nn
 from ..graph.fuse import Fusion
 from ..networks.inputs import count_of
 from ..networks.outputs import Which
-from ..system.registry import made, name_of
+from ..system.registry import as_value, name_of
 from ..system.runtime import Runtime
 from ..system.settings import Value, setting
 from .correspondence import groups_in_words
@@ -59,8 +59,8 @@ def fuse(
         Cancelled: the monitor requested it.
     """
     retrofit = Retrofit(
-        grouping=made(GROUPINGS, grouping, "grouping"),
-        fit=made(FITS, fit, "fit"),
+        grouping=as_value(GROUPINGS, grouping, "grouping"),
+        fit=as_value(FITS, fit, "fit"),
         head=head,
         scored=scored,
         centre=centre,

@@ -105,13 +105,13 @@ class Graph:
         target, args, kwargs = call_of(node, values.__getitem__)
         return target(*args, **kwargs)
 
-    def given(self, batch: Sequence[Tensor]) -> Values:
+    def input_values(self, batch: Sequence[Tensor]) -> Values:
         """The inputs' values for one batch: a tensor (B, ...) for each."""
         return dict(zip(self.inputs, batch, strict=True))
 
     def __call__(self, weights: Weights, *batch: Tensor) -> list[Tensor]:
         """The outputs for one batch."""
-        values = self.run(weights, self.given(batch), self.outputs)
+        values = self.run(weights, self.input_values(batch), self.outputs)
         return [values[node] for node in self.outputs]
 
 

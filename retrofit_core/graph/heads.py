@@ -150,7 +150,7 @@ def _heads(net: Network, mix: fx.Node, queries: Tensor, values: Tensor) -> Heads
 
 def _checked(net: Network, heads: Heads, sample: Batch) -> Heads | None:
     """With the scale, queries and keys swapped if needed; None if it computes something else."""
-    values = net.graph.run(net.weights, net.graph.given(sample), heads.wanted(net))
+    values = net.graph.run(net.weights, net.graph.input_values(sample), heads.wanted(net))
     if (read := heads.read(net, values, len(sample[0]))) is None:
         return None
     maps, q, k, v, mixed = read

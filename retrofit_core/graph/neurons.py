@@ -59,7 +59,7 @@ class Neurons:
         self.opaque, self.lost = opaque, False  # whether some cannot be followed
         self.graph, self.ids, self.pieces, self.whole = graph, Ids(), pieces, whole
         with torch.no_grad():
-            self.real = graph.run(weights, graph.given(sample), graph.nodes)
+            self.real = graph.run(weights, graph.input_values(sample), graph.nodes)
         self.parameters = Parameters(graph, self.real)
         self.axes: dict[tuple[str, int], Tensor] = {}
         """(parameter, axis) -> numbers along it"""

@@ -43,7 +43,9 @@ def reset_statistics(graph: Graph, weights: dict[str, Tensor], batches: Sequence
     sums = dict[fx.Node, Sums]()
     for batch in batches if norms else ():
         # The function stays, so the inputs of a BatchNorm do not depend on earlier ones: one pass serves all.
-        read = graph.run(weights, graph.given(beside(batch, weights)), [node.all_input_nodes[0] for node in norms])
+        read = graph.run(
+            weights, graph.input_values(beside(batch, weights)), [node.all_input_nodes[0] for node in norms]
+        )
         for node in norms:
             sums[node] = channel_sums(read[node.all_input_nodes[0]], 1, sums.get(node))
     for node, names in norms.items():

@@ -79,7 +79,7 @@ class Walk:
         """Values of later nodes for one batch; none are kept."""
         state = dict(self.states[number])
         needed = self.graph.between(state, wanted)
-        for node, tensor in self.graph.given(self.batches[number]).items():  # sizes are read again later
+        for node, tensor in self.graph.input_values(self.batches[number]).items():  # sizes are read again later
             if node in needed:
                 state[node] = self._laid_out(beside(tensor, weights))
         return {node: self._laid_out(value) for node, value in self.graph.run(weights, state, wanted).items()}
@@ -150,7 +150,7 @@ class Step:
             with self.clock.phase("forward"):
                 ends = [walk.values(number, net.weights) for net, walk in zip(self.nets[:-1], self.walks, strict=False)]
                 given = self.walks[-1].values(number, self.nets[-1].weights) if self.reads else {}
-                given |= self.nets[-1].graph.given(batch)
+                given |= self.nets[-1].graph.input_values(batch)
             yield ends, given, counted
 
     @property
@@ -179,7 +179,7 @@ class Step:
         """
         sides, before = [], []
         for net, layer, values in zip(self.nets, self.layers, ends, strict=False):
-            sizes = net.graph.given([given[node] for node in self.nets[-1].graph.inputs])
+            sizes = net.graph.input_values([given[node] for node in self.nets[-1].graph.inputs])
             value = moved_back(layer, net.graph, sizes, values[layer.value] if layer.chain else None, values[layer.end])
             axis = layer.operations[0].axis
             if targets:

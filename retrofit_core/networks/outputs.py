@@ -46,7 +46,7 @@ class OneOutput:
     """Whether a task added it: results come without it"""
 
     def __call__(self, network: nn.Module, args: object, output: object) -> Any:
-        logits = _chosen(output, self.which)
+        logits = _output_at(output, self.which)
         return logs(logits) if self.probabilities else logits
 
 
@@ -139,10 +139,10 @@ def as_classifier(
         raise does_not_run(network, one, output) from output
     chosen: Which | None = None
     if isinstance(which, (list, tuple)):
-        chosen = tuple(_found(output, each, network) for each in which)
+        chosen = tuple(_place_of(output, each, network) for each in which)
     elif which is not None or not isinstance(output, (Tensor, Several)):
-        chosen = _found(output, which, network)
-    logits = _chosen(output, chosen)
+        chosen = _place_of(output, which, network)
+    logits = _output_at(output, chosen)
     giving = model if chosen is None else _hooked(model, OneOutput(chosen, added=added))
     if are_probabilities(logits) and are_probabilities(tried(giving, rows_of(example, slice(SEVERAL)))):
         say_probabilities(network)
@@ -213,7 +213,7 @@ def logits_in(output: object, network: str = "the network", which: str | int | N
         raise ValueError(
             f"{network} gives {len(output)} outputs, of which one is read here. Name one, or use HF- or KF-Linear."
         )
-    return _entries(output)[_found(output, which, network)]
+    return _entries(output)[_place_of(output, which, network)]
 
 
 def check_class_scores(shape: Sequence[int], reader: str, way_out: str, *cures: Cure) -> int:
@@ -244,14 +244,14 @@ def check_class_scores(shape: Sequence[int], reader: str, way_out: str, *cures: 
     )
 
 
-def _chosen(output: object, which: Which | None) -> Any:
+def _output_at(output: object, which: Which | None) -> Any:
     """What is chosen of an output."""
     if isinstance(which, (list, tuple)):
         return Several(_entries(output)[each] for each in which)
     return output if which is None else _entries(output)[which]
 
 
-def _found(output: object, which: str | int | None, network: str) -> str | int:
+def _place_of(output: object, which: str | int | None, network: str) -> str | int:
     """The key or index of the logits."""
     entries = _entries(output)
     if which is not None and isinstance(output, (tuple, list)) and str(which).lstrip("-").isdigit():

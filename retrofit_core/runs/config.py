@@ -76,7 +76,7 @@ class RunConfig:
             with contextlib.suppress(ValueError):
                 object.__setattr__(self, name, known_name(table, getattr(self, name), name))
         if self.method in METHODS and self.options is not None:
-            options = METHODS[self.method].told(self.options, self.importance)
+            options = METHODS[self.method].stored_options(self.options, self.importance)
             object.__setattr__(self, "options", options or None)
 
     def to_json(self) -> dict[str, Any]:

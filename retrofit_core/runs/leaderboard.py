@@ -186,7 +186,7 @@ def compare(
     measure = Measure(test, example, monitor)
     check_classes(measure.labels, min(shape[0] for shape in shapes.values()), measure.title, "the networks")
 
-    def made(call: Callable[[], nn.Module | FusionResult]) -> Measured:
+    def result_of(call: Callable[[], nn.Module | FusionResult]) -> Measured:
         start = time.perf_counter()
         result = call()
         seconds, chose = time.perf_counter() - start, ""
@@ -200,7 +200,7 @@ def compare(
             rows[name] = measure(on_device(parent, device))
         except NotANumber as error:
             rows[name] = str(error)
-    timed = [(row, [partial(made, call) for call in calls]) for row, calls in entrants]
+    timed = [(row, [partial(result_of, call) for call in calls]) for row, calls in entrants]
     *_, ranked = rank(rows, timed, monitor)
     return Leaderboard(ranked, list(map(str, measure.classes)), measure.title, len(measure.labels))
 

@@ -35,7 +35,7 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "-")
 
 
-def made(table: Mapping[str, type], value: object, what: str, **options: object) -> Any:
+def as_value(table: Mapping[str, type], value: object, what: str, **options: object) -> Any:
     """Make an object from a name or a class; objects, and functions if they can do the work, are returned as they are.
 
     A class need not be in the table, if it has the table's base. A function can replace objects with a single operation,

@@ -44,8 +44,8 @@ def test_blocks_are_found_without_names(make, shape, expected):
     net = in_blocks(net)
     sizes = [net.spaces.neurons.shape(layer.end).numel() for layer in net.layers]
     assert [(width, size // width) for width, size in zip(net.widths, sizes, strict=True)] == expected
-    values = net.graph.given([x])
+    values = net.graph.input_values([x])
     with torch.no_grad():
         for layer in net.layers:
-            values = net.graph.run(net.weights, {**values, **net.graph.given([x])}, [layer.end])
+            values = net.graph.run(net.weights, {**values, **net.graph.input_values([x])}, [layer.end])
         assert torch.equal(values[net.graph.output], model(x))

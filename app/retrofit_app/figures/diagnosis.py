@@ -47,9 +47,9 @@ def diagnosis(table: Any, course: Sequence[Facts]) -> str:
     if points <= 0:
         told = "No level loses accuracy"
     elif ends is None:
-        told = f"The largest drop in accuracy is {number(points)} points, at {_named(table, level)}"
+        told = f"The largest drop in accuracy is {number(points)} points, at {_level_name(table, level)}"
     else:
-        drop = f"{number(points)}{within((-ends[1], -ends[0]))} points at {_named(table, level)}"
+        drop = f"{number(points)}{within((-ends[1], -ends[0]))} points at {_level_name(table, level)}"
         told = f"No level clearly loses accuracy; the largest drop, {drop}, may be chance"
     return f"{told}{gain}. {_error_words(table, worst)}"
 
@@ -63,7 +63,7 @@ def _moved(table: Any, steps: Sequence[Difference], levels: Sequence[int], verb:
     words = []
     for level, amount in zip(levels, amounts, strict=True):
         low, high = sorted(map(abs, steps[level].ends or (0, 0)))
-        words.append(f"{_named(table, level)} {verb}s {amount}{within((low, high))}")
+        words.append(f"{_level_name(table, level)} {verb}s {amount}{within((low, high))}")
     return listing(words)
 
 
@@ -92,8 +92,9 @@ def fitted(table: Any) -> bool:
 
 
 def _error_words(table: Any, level: int) -> str:
-    return f"{first_up(_named(table, level))} has the largest error: {percent(errors_of(table)[level])} of its neurons' energy."
+    share = percent(errors_of(table)[level])
+    return f"{first_up(_level_name(table, level))} has the largest error: {share} of its neurons' energy."
 
 
-def _named(table: Any, level: int) -> str:
+def _level_name(table: Any, level: int) -> str:
     return f"level {level + 1} ({table['level'].iloc[level]})"

@@ -39,7 +39,7 @@ def outputs(entry: runs.Entry, level: int) -> Any:
         for net in parents:
             at = net.layers[level].place
             with torch.inference_mode():
-                value = net.graph.run(net.weights, net.graph.given([x]), [at])[at]
+                value = net.graph.run(net.weights, net.graph.input_values([x]), [at])[at]
             h = value.movedim(net.axes[level], -1).reshape(len(x), -1, len(net.columns[level]))
             of_batch.append(h[range(len(h)), (share * h.shape[1]).long()])
         parts.append(torch.cat(of_batch, dim=1))

@@ -120,7 +120,7 @@ def finding(entry: Entry) -> str:
             others["average"] = f"the plain average (itself better than {listing(beaten)})"
         others["ensemble"] = "the ensemble"
     compared = [difference(fused, networks[other]).than(words) for other, words in others.items()]
-    return f"{_made(entry)}: {'; '.join(compared)}."
+    return f"{_settings_in_words(entry)}: {'; '.join(compared)}."
 
 
 def best_parent(networks: dict[str, Any], parents: int) -> int:
@@ -128,7 +128,7 @@ def best_parent(networks: dict[str, Any], parents: int) -> int:
     return max(range(parents), key=lambda index: networks[f"parent {index}"]["accuracy"])
 
 
-def _made(entry: Entry) -> str:
+def _settings_in_words(entry: Entry) -> str:
     """The method, from which samples, in what time."""
     config, method = entry.config, escaped(entry.config["method"])
     if methods.keeps_parents(entry):

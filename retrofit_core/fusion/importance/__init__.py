@@ -8,7 +8,7 @@ computes the scores of a network.
 from collections.abc import Callable
 from typing import Any
 
-from ...system.registry import made, name_of
+from ...system.registry import as_value, name_of
 from .base import EPSILON, Custom, Importance, Neurons, Place, Scores, Uniform
 from .conductance import Conductance
 from .deeplift import DeepLift
@@ -46,7 +46,7 @@ def as_importance(importance: str | Importance | Callable[..., Any], **options: 
     if callable(importance) and not isinstance(importance, (type, Importance)):
         shared: dict[str, Any] = {name: options.pop(name) for name in ("data", "normalise_scores") if name in options}
         return Custom(function=importance, options=options, **shared)
-    return made({**IMPORTANCE, "custom": Custom}, importance, "importance", **options)
+    return as_value({**IMPORTANCE, "custom": Custom}, importance, "importance", **options)
 
 
 def importance_name(importance: Importance) -> str:

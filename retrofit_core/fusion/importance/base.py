@@ -72,9 +72,9 @@ class Neurons:
             weights = {
                 name: leaf(tensor, 1.0) if name in graph.trained else tensor for name, tensor in net.weights.items()
             }
-            given: Values = graph.given([leaf(value, point) for value in leaves])
+            given: Values = graph.input_values([leaf(value, point) for value in leaves])
             if not all(value.is_floating_point() for value in leaves):
-                found = graph.run(net.weights, graph.given(leaves), tables)
+                found = graph.run(net.weights, graph.input_values(leaves), tables)
                 given |= {node: leaf(value, point) for node, value in found.items()}
             values = graph.run(weights, given, nodes)
             return [values[node] for node in nodes]

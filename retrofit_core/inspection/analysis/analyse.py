@@ -31,7 +31,7 @@ from ...networks.outputs import as_classifier, check_class_scores
 from ...networks.wrappers import unwrapped
 from ...system import device as devices
 from ...system.monitor import Monitor
-from ...system.registry import find, made
+from ...system.registry import as_value, find
 from ...system.runtime import Runtime
 from ...system.settings import settings_of
 from .accuracy import accuracy_by_level
@@ -100,7 +100,7 @@ def analyse(
     attentions = any(report.weights is not None for report in reports)
     form = ClosedForm(retrofit.fit, groups, attentions) if isinstance(retrofit.fit, Ridge) else None
     levels = list[LevelAnalysis]()
-    for number, report in enumerate(_named(monitor, "analysis: levels").each("step", reports)):
+    for number, report in enumerate(_under_name(monitor, "analysis: levels").each("step", reports)):
         monitor.emit("phase", name="analysis: levels", level=report.name, index=number, total=len(reports))
         used = scores[config["importance"]][number].to(device)
         votes = used if retrofit.head == "ensemble" and number in fused.last else None
@@ -119,7 +119,9 @@ def analyse(
         if len(test) > TEST_IMAGES:
             rows = balanced(test.labels, TEST_IMAGES, generator=torch.Generator().manual_seed(config["seed"]))
         try:
-            measured = accuracy_by_level(groups, reports, test, rows, _named(monitor, "analysis: accuracy by level"))
+            measured = accuracy_by_level(
+                groups, reports, test, rows, _under_name(monitor, "analysis: accuracy by level")
+            )
             samples = len(rows)
         except ValueError as error:
             missing["accuracy"] = str(error)
@@ -127,7 +129,7 @@ def analyse(
     return Analysis(levels, accuracy, samples, missing, time.perf_counter() - start, knows)
 
 
-def _named(monitor: Monitor, name: str) -> Monitor:
+def _under_name(monitor: Monitor, name: str) -> Monitor:
     """A monitor that passes on steps under this name, to tell them from steps of the fusion."""
     return monitor.changed(lambda event: {**event, "name": name} if event["kind"] == "step" else None)
 
@@ -153,7 +155,7 @@ def retrofit_of(config: dict[str, Any]) -> Retrofit:
     parts = {}
     for part, table in Retrofit.parts.items():
         fields = settings_of(find(table, config[part], part))
-        parts[part] = made(table, config[part], part, **{name: config[name] for name in fields if name in config})
+        parts[part] = as_value(table, config[part], part, **{name: config[name] for name in fields if name in config})
     return Retrofit(**settings, **parts)
 
 
@@ -179,7 +181,8 @@ def _all_scores(
             own = parents_data(score.data, samples, len(parents))
             check_scores(parents, score, own)
             raw = [
-                scored.values for scored in parents_scores(parents, score, own, _named(monitor, f"analysis: {name}"))
+                scored.values
+                for scored in parents_scores(parents, score, own, _under_name(monitor, f"analysis: {name}"))
             ]
         except ValueError as error:
             missing[name] = str(error)

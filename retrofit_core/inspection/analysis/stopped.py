@@ -35,7 +35,7 @@ def stopped(groups: Groups, reports: Sequence[LevelReport], batch: Batch) -> Ite
         alive = constant | {node for node in walk.kept if node not in fused.graph.inputs}
         values, found = walk.ahead(0, fused.weights, alive), list[Tensor]()
         for k, net in enumerate(parents):
-            given = net.graph.given([tensor.to(walk.device) for tensor in batch])
+            given = net.graph.input_values([tensor.to(walk.device) for tensor in batch])
             for node, value in values.items():
                 given[_counterpart(fused, net, node)] = _read(groups, reports, k, node, value)
             found += net.graph.run(net.weights, given, net.graph.outputs[:1]).values()

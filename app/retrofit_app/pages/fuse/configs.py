@@ -86,7 +86,7 @@ def fusion(picks: Picks, parents: Any, inputs: int, classes: int) -> Any:
         "seed": picks.fusion_seed,
         "evaluate": True,
         "analyse": takes.analysis,
-        "options": _told(picks, read_options(list(picks.options))) or None,
+        "options": _stored_options(picks, read_options(list(picks.options))) or None,
         "fusion_from": "iid" if picks.source == "all" else None,
     }
     if picks.networks == "shipped":
@@ -122,12 +122,12 @@ def checked_options(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"{min(elsewhere)} has its own control.")
     score = {"importance": picks.importance_used} if picks.importance_used else {}
     methods.table()[picks.method].algorithm(**_picked(picks), **score, **given)
-    return {name: value for name, value in _told(picks, given).items() if name not in PICKED}
+    return {name: value for name, value in _stored_options(picks, given).items() if name not in PICKED}
 
 
-def _told(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any]:
+def _stored_options(picks: Picks, given: Mapping[str, Any]) -> dict[str, Any]:
     """All options given to the method, as in a config."""
-    return methods.table()[picks.method].told({**_picked(picks), **given}, picks.importance_used)
+    return methods.table()[picks.method].stored_options({**_picked(picks), **given}, picks.importance_used)
 
 
 def _picked(picks: Picks) -> dict[str, Any]:

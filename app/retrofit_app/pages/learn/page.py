@@ -23,14 +23,14 @@ def page() -> None:
     with st.container(key="learn"):  # style.css gives it the window's height
         data = {"page": learn.page(), "at": state, "theme": theme}
         script = Path(__file__).with_name("frame.js").read_text()
-        registered("retrofit-learn", js=script, isolate_styles=False)(key=FRAME, data=data, on_shows_change=_told)
+        registered("retrofit-learn", js=script, isolate_styles=False)(key=FRAME, data=data, on_shows_change=_keep_state)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="learn-links"):
         st.markdown("**Show this on my run**", width="content")
         for step in STEPS:
             navigation.link("levels", step.capitalize(), f"The page Levels: {step} of the run that is open.", step=step)
 
 
-def _told() -> None:
+def _keep_state() -> None:
     """Put what the frame shows into the address."""
     try:
         LEARN.change(at=_state(st.session_state[FRAME]["shows"]))
