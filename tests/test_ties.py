@@ -18,7 +18,6 @@ pytestmark = pytest.mark.slow
 MATCHING = {
     "HF-Linear": {},
     "Git-Re-Basin": {},
-    "Git-Re-Basin, weights": {"mode": "weights"},
     "ZipIt": {},
     "PLeaS": {},
     "OTFusion": {},
