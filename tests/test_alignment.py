@@ -49,6 +49,7 @@ def mean_of_parents(alignment):
     }
 
 
+@pytest.mark.long
 @each_case("method, name", spread(WHOLE, ARCHITECTURES, 1))
 def test_the_aligned_parent_of_a_shuffled_copy_is_the_original(name, method):
     model, twin, x = twins(name)

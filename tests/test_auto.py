@@ -225,6 +225,7 @@ def test_where_nothing_can_be_tried_one_sentence_says_why():
         METHODS[method](parents, x, **({"epochs": 1} if method == "KD" else {}))
 
 
+@pytest.mark.long
 @each_case("stage", ["run", "scores"])
 def test_a_candidates_exception_is_noted_and_the_others_are_tried(stage, monkeypatch):
     """A fault of ours or of a network's code, in either part of the work; the gradient fit stands in for all closed forms."""

@@ -351,7 +351,7 @@ def assert_comes_back(result, x, folder, *, alone):
         assert torch.equal(ours.labels, theirs.labels) and torch.equal(ours.scores, theirs.scores)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @each_case("name, score", spread([name for name in EVERY if takes(name, "importance")], SCORED, 1))
 def test_methods_that_weigh_neurons_take_every_score(name, score):
     """A new score of the table as well; with all methods and on other networks below."""

@@ -117,6 +117,7 @@ def test_a_hidden_layer_is_least_squares_on_the_tokens_that_count():
     assert_close(made[2][:, labels[:12]], x @ solution, 1e-9)
 
 
+@pytest.mark.long
 @each_case("method, name", [*spread(METHODS, CAUSAL, 1), ("LP", CAUSAL[1])])
 def test_every_method_takes_logits_of_each_token_or_refuses_them_before_any_work(name, method):
     models, x = [network(name, seed)[0] for seed in range(2)], network(name)[1]

@@ -167,7 +167,7 @@ WORKS = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_core_alone_trains_fuses_and_measures_and_says_what_is_missing(tmp_path):
     for name in (
         "parquet/test.parquet",

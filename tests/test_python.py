@@ -84,7 +84,7 @@ def plan_of(name, models, **keywords):
     return METHODS[name].plan(models, (normal(40, 6), torch.arange(40) % 4), **keywords)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @each_case("name", KINDS)
 def test_every_plan_fits_on_a_screen(name):
     """Of a network with more levels than a screen has lines."""

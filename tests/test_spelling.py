@@ -26,6 +26,7 @@ def pairs(name):
     return [[initialised(written(code), seed) for seed in (0, 1)] for code in SPELLED[name]]
 
 
+@pytest.mark.long
 @each_case("name, method", spread(SPELLED, METHODS_OF_EACH_KIND, 1))
 def test_networks_are_fused_as_those_in_plain_words(name, method):
     parents, plain = pairs(name)

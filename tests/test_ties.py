@@ -50,6 +50,7 @@ def data(shape, dtype=torch.float64):
     return normal(80, *shape).to(dtype), labels(80, 5)
 
 
+@pytest.mark.long
 @each_case("method, name", spread(MATCHING, NETWORKS, 1))
 def test_another_order_of_additions_pairs_the_same_neurons(method, name):
     (spec, shape), dtype = NETWORKS[name], torch.float64 if name == "mlp" else torch.float32

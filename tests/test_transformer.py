@@ -156,7 +156,7 @@ def test_equals_the_steps_in_plain_lines(mode):
 # --- copies -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @each_case("name, mode", zip(NAMES, MODES, strict=True))
 def test_exchanged_heads_are_found_again(name, mode):
     """Heads may change places as wholes; OTFusion, which keeps them apart, does not see it."""

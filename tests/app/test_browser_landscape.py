@@ -32,6 +32,7 @@ def test_a_landscape_is_measured_found_again_after_a_reload_and_shown(open_page)
     page.get_by_role("combobox", name="Landscape").wait_for()
 
 
+@pytest.mark.long
 def test_another_line_is_drawn_and_back_returns(open_page):
     page = open_page(PAGE)
     drawn(page)

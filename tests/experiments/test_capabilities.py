@@ -166,6 +166,7 @@ def test_ticks_work_and_the_rest_is_refused(name, title):
         assert re.search(REASONS[title], sentence) and sentence[-1] in ".?", sentence
 
 
+@pytest.mark.long
 @each_case("name", METHODS)
 def test_where_scores_are_taken_they_decide(name):
     if not METHODS[name].takes.importance:

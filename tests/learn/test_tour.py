@@ -149,6 +149,7 @@ def test_the_sandbox_says_what_cannot_be_done(tour):
     assert "KF-Linear: 6 seconds" in page.inner_text(".sheet")
 
 
+@pytest.mark.long
 def test_an_address_brings_back_what_was_shown(tour):
     page = tour("step=9&regime=all&parents=3&width=12&method=same-index&score=uniform&fused=12&count=40&ridge=-3")
     held = state(page)
