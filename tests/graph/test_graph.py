@@ -96,9 +96,8 @@ def test_neurons_in_another_order_compute_the_same(name):
     with untouched(model), torch.no_grad():
         twin, expected = permuted(model, x, 3), first(model(x))
         torch.testing.assert_close(first(twin(x)), expected, rtol=1e-9, atol=1e-9)
-    assert expected.std() > 1e-3 and any(
-        not torch.equal(tensor, weights_of(model)[key]) for key, tensor in weights_of(twin).items()
-    )
+    moved = any(not torch.equal(tensor, weights_of(model)[key]) for key, tensor in weights_of(twin).items())
+    assert expected.std() > 1e-3 and moved != (name == "constant")  # none of whose neurons may change places
 
 
 @pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(12, 120))])
