@@ -76,6 +76,7 @@ def images_for(spec):
     return torch.randn(2, spec["channels"], spec["size"], spec["size"])
 
 
+@pytest.mark.slow
 @each_case("spec", SPECS)
 def test_a_spec_builds_runs_and_is_recognised_from_its_tensors(spec):
     model = build(spec, seed=0)

@@ -37,6 +37,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.slow
 @each_case("make", BLOCKS)
 def test_equals_plain_least_squares_level_by_level(make):
     parents = pair(make)

@@ -4,6 +4,7 @@ for a projector."""
 import re
 
 import numpy as np
+import pytest
 
 from retrofit_app import figures, runs
 from retrofit_app.figures import DARK, LIGHT, Network
@@ -37,6 +38,7 @@ def drawn_as(name, palette):
     return CHARTS[name].draw(ENTRY, 0, palette, **OPTIONS.get(name, {}))
 
 
+@pytest.mark.slow
 @each_case("palette", [LIGHT, DARK])
 @each_case("name", ["sources", *CHARTS])
 def test_a_figure_has_words_with_numbers_marks_and_no_other_host_and_grows_for_a_projector(name, palette):

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
 from retrofit_app import runs
 
 APP = runs.BUNDLED.parent
@@ -71,12 +73,14 @@ def test_rooms_import_what_they_may():
                 assert imported[1] != "pages" or imported[2] == "PAGES", f"{name_of(path)} knows a page's inside"
 
 
+@pytest.mark.slow
 def test_what_needs_no_page_imports_no_streamlit():
     for path in FILES:
         if name_of(path).startswith(WITHOUT_STREAMLIT):
             assert "streamlit" not in {imported[0] for imported in imports_of(path)}, path
 
 
+@pytest.mark.slow
 def test_torch_is_imported_in_functions_only():
     for path in FILES:
         if path.name in ("bundle.py", "train.py"):  # programs of their own
