@@ -69,7 +69,7 @@ class Averager(Algorithm):
                     f"level {group.name!r}: {self.title} pairs parents of equal widths; found widths {tuple(widths)} and fused "
                     f"width {width}. Use OTFusion, ZipIt or KF-Linear."
                 )
-            check_enough(group.name, widths, width)
+            check_enough(f"level {group.name!r}", widths, width)
         return plan
 
 

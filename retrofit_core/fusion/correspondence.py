@@ -143,7 +143,7 @@ def check_groupings(groups: Groups) -> None:
             continue
         widths, width = groups.widths(space), len(groups.fused.spaces[space].ids)
         name = groups.fused.layers[writers[0]].name
-        check_enough(name, widths, width)
+        check_enough(f"level {name!r}", widths, width)
         shapes = [(width,), *((own,) for own in widths)]
         if groups.fused.spaces[space].family is not None:
             shapes = [net.spaces[space].shape for net in (groups.fused, *groups.nets[:-1])]

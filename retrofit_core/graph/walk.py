@@ -168,9 +168,7 @@ class Step:
         second = layer.end.meta.get("samples") == 1
         return [t if t is None else (t.T if second else t).flatten().to(self.device) for t in self.tokens]
 
-    def outputs(
-        self, ends: Sequence[Values], given: Values, dtype: torch.dtype, targets: Sequence[Tensor] = ()
-    ) -> list[Tensor]:
+    def outputs(self, ends: Sequence[Values], given: Values, targets: Sequence[Tensor] = ()) -> list[Tensor]:
         """Views, neurons last, of the parents' outputs, the fused network's stream, and the parents' layers before a function.
 
         Args:
@@ -203,7 +201,7 @@ class Step:
         """For each batch: the inputs of the fused layer's operations; z (N, columns), see `outputs`; and which rows count."""
         for ends, given, counted in self.batches():
             with self.clock.phase("moments"):
-                z = self.voted(side_by_side(self.outputs(ends, given, dtype, targets), dtype, counted))
+                z = self.voted(side_by_side(self.outputs(ends, given, targets), dtype, counted))
             yield [given[op.x] for op in self.layer.operations], z, counted
 
     def rows(self, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:

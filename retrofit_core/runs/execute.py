@@ -75,9 +75,8 @@ def execute(
         if recorder:
             recorder.finish(result, metrics, checkpoint_metadata(config, inputs.train))
     if config.analyse and folder is not None:
-        with suppress(
-            ValueError, Cancelled, KeyboardInterrupt
-        ):  # the finished fusion stays; the record's notes say why
+        # The finished fusion stays; the record's notes say why it has no analysis.
+        with suppress(ValueError, Cancelled, KeyboardInterrupt):
             analyse_record(folder, monitor)
     return result, metrics
 

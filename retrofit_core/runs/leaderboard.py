@@ -77,8 +77,7 @@ class Leaderboard:
         """All rows, with the interval's ends as `low` and `high`."""
         import pandas as pd
 
-        ends = [dict(zip(("low", "high"), row["interval"] or (None, None), strict=True)) for row in self.rows]
-        rows = [row | own for row, own in zip(self.rows, ends, strict=True)]
+        rows = [row | dict(zip(("low", "high"), row["interval"] or (None, None), strict=True)) for row in self.rows]
         return pd.DataFrame(rows, dtype=object)  # otherwise None in texts may become nan, which is true
 
     def summary(self) -> "pd.DataFrame":

@@ -58,3 +58,9 @@ def test_other_than_two_equal_parents_are_refused(widths, width):
     m = sum(widths)
     with pytest.raises(ValueError, match=r"hungarian pairs exactly two parents.*Use grouping='kmeans'"):
         Hungarian()(gram(points(m)), positive(m), widths, width)
+
+
+@pytest.mark.parametrize("name", ["kmeans", "random"])
+def test_more_groups_than_neurons_are_refused(name):
+    with pytest.raises(ValueError, match="6 fused neurons for 4 parents' neurons"):
+        GROUPINGS[name]()(gram(points(4)), positive(4), (2, 2), 6)

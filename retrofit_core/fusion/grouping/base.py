@@ -74,12 +74,12 @@ class Grouper(Value):
         )
 
 
-def check_enough(level: str, widths: Sequence[int], width: int) -> None:
-    """Refuse a level of which some fused neurons would represent nothing."""
+def check_enough(where: str, widths: Sequence[int], width: int) -> None:
+    """Refuse a level, or a grouping, of which some fused neurons would represent nothing."""
     if width > sum(widths):
         raise Refusal(
-            f"level {level!r}: {width} fused neurons for {sum(widths)} parents' neurons; some would represent nothing. Use a "
-            f"target of at most {sum(widths)} there.",
+            f"{where}: {width} fused neurons for {sum(widths)} parents' neurons; some would represent nothing. Use a target of "
+            f"at most {sum(widths)} there.",
             ("target", None),
         )
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ...system.refusals import Refusal
-from .base import Grouper, Grouping, Widths, grouped_cost
+from .base import Grouper, Grouping, Widths, check_enough, grouped_cost
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,12 @@ class Random(Grouper):
     def __call__(
         self, gram: Tensor, scores: Tensor, widths: Widths, width: int, *, generator: torch.Generator | None = None
     ) -> Grouping:
-        """Draw the groups; see `Grouper`."""
+        """Draw the groups; see `Grouper`.
+
+        Raises:
+            ValueError: more groups than neurons.
+        """
+        check_enough("random", widths, width)
         m = sum(widths)
         drawn = torch.cat([torch.arange(width), torch.randint(width, (m - width,), generator=generator)])
         labels = drawn[torch.randperm(m, generator=generator)].to(gram.device)

@@ -14,7 +14,7 @@ from torch import Tensor
 from ...system.graphs import replayed
 from ...system.settings import COUNT, setting
 from ..targets import adds_in_order, group_counts, group_sums, shares
-from .base import Grouper, Grouping, Widths, squared_distances
+from .base import Grouper, Grouping, Widths, check_enough, squared_distances
 
 ITERATIONS = 300
 
@@ -38,7 +38,8 @@ class KMeans(Grouper):
     )
 
     def check(self, widths: Widths, width: int) -> None:
-        """Check that there is a start."""
+        """Check that there are enough neurons, and a start."""
+        check_enough("kmeans", widths, width)
         if not self.restarts and widths[0] < width:
             raise ValueError("kmeans needs restarts >= 1 where parent 0 has fewer neurons than the fused level.")
 
@@ -48,7 +49,7 @@ class KMeans(Grouper):
         """Cluster the neurons; see `Grouper`.
 
         Raises:
-            ValueError: no start.
+            ValueError: more groups than neurons, or no start.
         """
         self.check(widths, width)
         distances = squared_distances(gram)

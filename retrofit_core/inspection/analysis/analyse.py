@@ -249,7 +249,7 @@ def _examples(step: Step, groups: Groups, report: LevelReport, A: Tensor, seed: 
     axis = layer.operations[0].axis if layer.mixes else net.axes[step.number]
     targets, outputs, start = [], [], 0
     for number, (ends, given, counted) in enumerate(step.batches()):
-        views = step.outputs(ends, given, torch.float64, means)[:-1] if layer.mixes else step.neurons(ends)
+        views = step.outputs(ends, given, means)[: len(step.nets) - 1] if layer.mixes else step.neurons(ends)
         z = step.voted(side_by_side(views, views[0].dtype, counted))
         value = walk.ahead(number, net.weights, [layer.place])[layer.place]
         f = side_by_side([value.movedim(axis, -1)], value.dtype, counted)
